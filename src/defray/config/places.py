@@ -1,0 +1,130 @@
+"""``[source]`` and ``[ledger]``: where the rows are and where the transcript is kept."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, cast
+
+from defray.config.fields import Section, shown
+from defray.core.contract import LedgerSpec, SourceSpec
+
+
+def read_source(top: Section) -> SourceSpec:
+    """The source; a stand-in after a noted mistake."""
+    nowhere = SourceSpec("csv")
+    if "source" not in top:
+        cure = 'add [source] with kind = "parquet" and path = "people.parquet"'
+        top.problem("source", "where the rows are is missing", cure)
+        return nowhere
+    source = top.table("source", "source")
+    if source is None:
+        return nowhere
+    later = ("postgres", "spark")
+    synonyms = {"duck": "duckdb", "db": "duckdb", "tsv": "csv", "pq": "parquet", "sqlite": "duckdb"}
+    kind = source.choice("kind", ("csv", "parquet", "duckdb"), later=later, synonyms=synonyms)
+    path, table = source.text("path"), source.text("table")
+    if "kind" not in source:
+        source.problem("kind", "the kind is missing", 'add kind = "csv", "parquet" or "duckdb"')
+    if source.data.get("kind") not in later:
+        source.reserved("dsn", "remove dsn; files are named by path")
+        if "path" not in source:
+            source.problem("path", "the path is missing", 'add path = "people.parquet"')
+    if kind == "duckdb" and "table" not in source:
+        source.problem(
+            "table", "the table is missing", 'add table = "people": one inside the database'
+        )
+    if kind in ("csv", "parquet") and "table" in source:
+        cure = "remove it; the name for SQL is the key table at the top of the file"
+        source.problem("table", f"table does not apply to {kind} files", cure)
+    options: dict[str, Any] = {}
+    if "csv" in source:
+        csv = source.table("csv", "source.csv")
+        if csv is not None:
+            options = _csv(csv)
+        if kind in ("parquet", "duckdb"):
+            source.problem("csv", f"csv does not apply to {kind}", "remove [source.csv]")
+    version = source.text("data_version")
+    return SourceSpec(cast(Any, kind or "csv"), path, table, None, version, options)
+
+
+def _csv(csv: Section) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    header = csv.data.get("header", True)
+    if not isinstance(header, bool):
+        csv.problem(
+            "header", f"{shown(header)} is not true or false", "write header = true or false"
+        )
+        header = None
+    elif "header" in csv:
+        options["header"] = header
+    for key in ("delimiter", "quote", "escape"):
+        if key in csv:
+            value = csv.data[key]
+            least = 1 if key == "delimiter" else 0
+            short = isinstance(value, str) and least <= len(value) <= 1
+            if not short or value in ("\r", "\n", "\0"):
+                csv.problem(key, f"{shown(value)} is not one character")
+            else:
+                options[key] = value
+    if "null" in csv:
+        markers = csv.data["null"]
+        markers = [markers] if isinstance(markers, str) else markers
+        if not isinstance(markers, list) or not all(isinstance(m, str) for m in markers):
+            csv.problem("null", f"{shown(markers)} is not a list of texts")
+        else:
+            options["null"] = list(dict.fromkeys(markers))
+    encodings = {"utf8": "utf-8", "latin1": "latin-1", "iso-8859-1": "latin-1", "utf16": "utf-16"}
+    encoding = csv.choice("encoding", ("utf-8", "utf-16", "latin-1"), synonyms=encodings)
+    if encoding:
+        options["encoding"] = encoding
+    columns = csv.names("columns")
+    if columns:
+        options["columns"] = list(columns)
+    if header is False and "columns" not in csv:
+        cure = 'add columns = ["age", "sex"]: a name for every column of the file, in order'
+        csv.problem("columns", "header = false, and no names are given", cure)
+    elif header and "columns" in csv:
+        cure = "remove columns, or write header = false where the first line is a row"
+        csv.problem("columns", "columns are given though the file has a header", cure)
+    return options
+
+
+def read_ledger(top: Section, contract: Path, source: SourceSpec) -> LedgerSpec:
+    """The ledger; by default a file beside the contract that is named after it."""
+    default = f"{contract.stem}.ledger"
+    if default == contract.name:
+        default += ".sqlite"
+    ledger = top.table("ledger", "ledger")
+    if ledger is None:
+        return LedgerSpec("sqlite", default)
+    ledger.choice("kind", ("sqlite",), later=("postgres",), synonyms={"file": "sqlite"})
+    if ledger.data.get("kind") != "postgres":
+        ledger.reserved("dsn", "remove dsn; a sqlite ledger is named by path")
+    path = ledger.text("path")
+    if path is not None and path in (source.path, contract.name):
+        taken = "the data" if path == source.path else "the contract"
+        ledger.problem("path", f"{shown(path)} is {taken}", f'for example: path = "{default}"')
+    return LedgerSpec("sqlite", path or default)
+
+
+def table_name(source: SourceSpec) -> str:
+    """The name for SQL where none is given: the database table's or the file's, as an identifier.
+
+    >>> table_name(SourceSpec("csv", "data/2024 people.csv"))
+    't_2024_people'
+    """
+    name = source.table.rpartition(".")[2] if source.table else _stem(source.path or "")
+    name = re.sub(r"\W+", "_", name).strip("_")
+    if name[:1].isdigit():
+        name = f"t_{name}"
+    return name or "data"
+
+
+def _stem(path: str) -> str:
+    """The file name up to its first dot; the innermost folder's where a glob has none itself."""
+    for part in reversed(Path(path).parts):
+        stem = re.sub(r"\[[^\]]*\]", "", part).partition(".")[0]
+        if re.search(r"\w", stem):
+            return stem
+    return ""

@@ -1,0 +1,118 @@
+"""What is asked, what is held and what may be spent: the inputs of every decision, all public."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+from defray.core.canonical import canonical
+from defray.core.domain import show_number
+from defray.core.target import Goal, Relative
+from defray.support.exact import Compiled
+from defray.support.known import Known
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A compiled question with one goal per aggregate; ``text`` is its canonical SQL.  ``gamma`` is the miss probability allowed to
+    each interval: 1 - confidence, divided by the number of cells where ``simultaneous``."""
+
+    compiled: Compiled
+    goals: tuple[Goal, ...]
+    confidence: Fraction
+    simultaneous: bool = False
+    text: str = ""
+
+    @cached_property
+    def gamma(self) -> float:
+        cells = len(self.compiled.cells) if self.simultaneous else 1
+        return float((1 - self.confidence) / cells)
+
+    @property
+    def accuracy(self) -> str:
+        """The accuracy clause of this ask, as SQL."""
+        aliases = [a.alias for a in self.compiled.question.aggregates]
+        goals = [str(g) for g in self.goals]
+        shown = (
+            goals[0]
+            if len(goals) == 1
+            else ", ".join(f"{g} FOR {a}" for g, a in zip(goals, aliases, strict=True))
+        )
+        clause = f"ERROR WITHIN {shown} AT CONFIDENCE {show_number(self.confidence * 100)}%"
+        return f"{clause} SIMULTANEOUS" if self.simultaneous else clause
+
+    def scaled(self, factor: Fraction) -> Ask:
+        """The same question with every tolerance multiplied by ``factor``."""
+        return replace(self, goals=tuple(g.scaled(factor) for g in self.goals))
+
+    def settlement(self, aggregate: int, cell: int) -> bytes:
+        """Identifies "this functional, at this target, was answered": see Release.settles."""
+        compiled = self.compiled
+        parts = compiled.parts[aggregate]
+        return hashlib.sha256(
+            canonical(
+                [
+                    compiled.question.aggregates[aggregate].function,
+                    sorted(
+                        (role, compiled.blocks[b].keys[cell].hex()) for role, b in parts.items()
+                    ),
+                    str(self.goals[aggregate]),
+                    self.gamma.hex(),
+                ]
+            )
+        ).digest()[:16]
+
+    @cached_property
+    def settlements(self) -> tuple[bytes, ...]:
+        """The settlement keys of every cell whose target depends on noisy data."""
+        return tuple(
+            self.settlement(j, i)
+            for j, goal in enumerate(self.goals)
+            if isinstance(goal, Relative)
+            for i in range(len(self.compiled.cells))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the transcript holds for a compiled question: ``known[block][cell]``, and which
+    settlements it contains."""
+
+    known: Sequence[Sequence[Known]]
+    settled: frozenset[bytes] = frozenset()
+
+    def with_planned(self, compiled: Compiled, planned: Mapping[bytes, Fraction]) -> Held:
+        """As if ``planned`` more precision were held of some functionals (their values unknown)."""
+        known = [
+            [
+                replace(k, precision=k.precision + planned.get(key, Fraction(0)))
+                for k, key in zip(row, block.keys, strict=True)
+            ]
+            for row, block in zip(self.known, compiled.blocks, strict=True)
+        ]
+        return Held(known, self.settled)
+
+
+@dataclass(frozen=True, slots=True)
+class Funds:
+    """What may be spent, in rho: what is left in each purse, the caller's own ceiling for this ask,
+    and the contract's public numbers that prices depend on.
+
+    ``probe`` is the price of one diagnostic; it is 0 where the contract has no diagnostic purse.
+    """
+
+    total: Fraction
+    answer: Fraction
+    diagnostic: Fraction = Fraction(0)
+    probe: Fraction = Fraction(0)
+    ceiling: Fraction | None = None
+    m_floor: Fraction | None = None
+    n_max: int | None = None
+
+    @property
+    def spendable(self) -> Fraction:
+        """What this ask may still draw from the answer purse."""
+        return self.answer if self.ceiling is None else min(self.answer, self.ceiling)

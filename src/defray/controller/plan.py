@@ -1,0 +1,232 @@
+"""One step of the protocol: from what is wanted and held to what must be measured, and its charge.
+
+Pure and deterministic in (ask, held, funds): a quote and the ask that follows compute the same step, so
+where the quote says exact the charge equals it to the last digit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal
+
+from defray.controller.ask import Ask, Funds, Held
+from defray.controller.measures import Count, Need, Wants, rules_of
+from defray.core.allocate import residual
+from defray.core.amounts import dyadic_up, quanta_down, quanta_up, rho_of, support_of
+from defray.core.target import (
+    LATTICE_BITS,
+    Lattice,
+    Relative,
+    Spend,
+    Within,
+    sigma_at_least,
+    sigma_at_most,
+)
+from defray.support.exact import Block
+from defray.support.known import Known
+
+Purse = Literal["answer", "diagnostic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """A measurement to make: noise of ``sigmas[i]`` units on cell i of a block (None: not measured), on a
+    lattice of ``2**-bits`` units, for ``charge`` quanta.  ``given``: the charge was given, not a target."""
+
+    block: int
+    bits: int
+    sigmas: tuple[float | None, ...]
+    precisions: tuple[Fraction | None, ...]
+    charges: tuple[int, ...]
+    purse: Purse = "answer"
+    given: bool = False
+
+    @property
+    def charge(self) -> int:
+        """The largest cell's: one unit moves the vector by at most k * Delta in all (convexity)."""
+        return max(self.charges)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What to buy next.  ``final``: this meets every target that can be met; otherwise measure, then plan
+    again; ``least`` and ``most`` then bound all that is still to buy (``most`` None: whatever may be spent).
+    ``needs[j][i]`` is what cell i of aggregate j wanted."""
+
+    purchases: tuple[Purchase, ...]
+    final: bool
+    purse: Purse
+    needs: tuple[tuple[Need, ...], ...]
+    settles: tuple[bytes, ...] = ()
+    least: tuple[Purchase, ...] = ()
+    most: tuple[Purchase, ...] | None = None
+
+    @property
+    def charge(self) -> int:
+        """Quanta of the whole step: different measures of one region add up (composition)."""
+        return sum(p.charge for p in self.purchases)
+
+    @property
+    def hopeless(self) -> bool:
+        return all(n.hopeless for needs in self.needs for n in needs)
+
+
+def plan(ask: Ask, held: Held, funds: Funds) -> Step:
+    """The next step for an ask."""
+    rules = rules_of(ask)
+    compiled = ask.compiled
+    needs: list[tuple[Need, ...]] = [()] * len(rules)
+    # Counts first: what they buy is credit for the sums and averages over the same rows.
+    for j in sorted(range(len(rules)), key=lambda j: not isinstance(rules[j], Count)):
+        rule, goal = rules[j], ask.goals[j]
+        empty = compiled.blocks[rule.parts["count"]].empty
+        row: list[Need] = []
+        for i in range(len(compiled.cells)):
+            free = empty[i] or (
+                held.settled
+                and not isinstance(goal, Spend)
+                and ask.settlement(j, i) in held.settled
+            )
+            row.append(Need({}) if free else rule.want(i, held, funds))
+        needs[j] = tuple(row)
+    stages = [n for row in needs for n in row if not n.final]
+    purse: Purse = "diagnostic" if any(n.purse == "diagnostic" for n in stages) else "answer"
+    given = any(isinstance(g, Spend) for g in ask.goals)
+
+    def purchases(pick: Callable[[Need], Wants | None]) -> tuple[Purchase, ...]:
+        wanted: list[dict[int, Fraction]] = [{} for _ in compiled.blocks]
+        for row in needs:
+            for i, need in enumerate(row):
+                for b, precision in (pick(need) or {}).items():
+                    wanted[b][i] = max(precision, wanted[b].get(i, Fraction(0)))
+        made = (
+            _purchase(b, compiled.blocks[b], cells, held.known[b], funds, purse, given=given)
+            for b, cells in enumerate(wanted)
+        )
+        return tuple(p for p in made if p is not None)
+
+    if not stages:
+        settles = tuple(
+            ask.settlement(j, i)
+            for j, row in enumerate(needs)
+            for i, need in enumerate(row)
+            if need.settles
+        )
+        return Step(purchases(lambda n: n.wants), True, purse, tuple(needs), settles)
+    now = purchases(lambda n: None if n.final or n.purse != purse else n.wants)
+    least = purchases(lambda n: n.wants if n.final else n.least)
+    open_ended = any(n.most is None for n in stages)
+    most = None if open_ended else purchases(lambda n: n.wants if n.final else n.most)
+    return Step(now, False, purse, tuple(needs), (), least, most)
+
+
+def _purchase(
+    at: int,
+    block: Block,
+    wanted: dict[int, Fraction],
+    known: Sequence[Known],
+    funds: Funds,
+    purse: Purse,
+    *,
+    given: bool,
+) -> Purchase | None:
+    """The residual of each cell of a block as noise to draw; None where nothing is missing."""
+    missing = {
+        i: a
+        for i, p in wanted.items()
+        if (a := residual(p, known[i].precision)) and not block.empty[i]
+    }
+    if not missing:
+        return None
+    finest = float(1 / max(missing.values())) ** 0.5
+    lattice = Lattice.fine_enough(Fraction(finest) * 2 ** (LATTICE_BITS - 28), block.halves)
+    sigmas: list[float | None] = [None] * len(block.keys)
+    precisions: list[Fraction | None] = [None] * len(block.keys)
+    charges = [0] * len(block.keys)
+    for i, a in missing.items():
+        if given:
+            quanta = quanta_down(support_of(a, block.reach), funds.total)
+            sigma, precision = sigma_at_least(rho_of(quanta, funds.total), block.reach)
+        else:
+            sigma, precision = sigma_at_most(dyadic_up(a), lattice)
+            rho = block.reach**2 / (2 * Fraction(sigma) ** 2)
+            quanta = quanta_up(rho, funds.total)
+        sigmas[i], precisions[i], charges[i] = sigma, precision, quanta
+    return Purchase(
+        at, lattice.bits, tuple(sigmas), tuple(precisions), tuple(charges), purse, given
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What an ask will cost, in quanta: ``low == high`` iff ``exact``.  ``step`` is what is bought first."""
+
+    step: Step
+    low: int
+    high: int
+
+    @property
+    def exact(self) -> bool:
+        return self.step.final
+
+
+def price(ask: Ask, held: Held, funds: Funds) -> Price:
+    """The price of an ask from what is public now.
+
+    Where a count or magnitude is not yet known, the first step's charge is exact and the rest is a range:
+    from what is needed in any case to the price at the floor, or to all that may be spent.
+    """
+    step = plan(ask, held, funds)
+    first = step.charge
+    if step.final:
+        return Price(step, first, first)
+    left = quanta_down(funds.spendable, funds.total)
+    low = max(first, sum(p.charge for p in step.least))
+    most = left if step.most is None else sum(p.charge for p in step.most) + first
+    return Price(step, low, max(low, min(left + (first if step.purse != "answer" else 0), most)))
+
+
+def best_fit(ask: Ask, held: Held, funds: Funds) -> Ask | None:
+    """The same question with all tolerances stretched by the least factor that fits what may be spent
+    (rounded to three digits); None where nothing fits."""
+
+    def fits(candidate: Ask) -> bool:
+        step = plan(candidate, held, funds)
+        return step.final and rho_of(step.charge, funds.total) <= funds.spendable
+
+    factor, low = Fraction(2), Fraction(1)
+    while not fits(ask.scaled(factor)):
+        if factor > 2**60:
+            return None
+        factor, low = factor * 2, factor
+    high = factor
+    while high - low > low / 2000:
+        middle = (low + high) / 2
+        if fits(ask.scaled(middle)):
+            high = middle
+        else:
+            low = middle
+    rounded = replace(ask, goals=tuple(_three_digits(g.scaled(high)) for g in ask.goals))
+    return rounded if fits(rounded) else ask.scaled(high)
+
+
+def _three_digits(goal: Within | Relative | Spend) -> Within | Relative | Spend:
+    """Rounded to three digits on the cheaper side."""
+    if isinstance(goal, Within):
+        return Within(_round(goal.amount, up=True))
+    if isinstance(goal, Relative):
+        return Relative(_round(goal.share, up=True))
+    return Spend(_round(goal.rho, up=False))
+
+
+def _round(x: Fraction, *, up: bool) -> Fraction:
+    digits = len(str(int(x))) if x >= 1 else 1 - len(str(int(1 / x)))
+    scale = Fraction(10) ** (digits - 3)
+    whole = x / scale
+    return scale * (-(-whole.numerator // whole.denominator) if up else int(whole))
+
+
+FREE = Price(Step((), final=True, purse="answer", needs=()), 0, 0)
+"""The price of what is already held."""

@@ -1,0 +1,1 @@
+"""Pure values: amounts, cells, the public domain, targets, the contract, answers."""

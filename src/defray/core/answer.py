@@ -1,0 +1,272 @@
+"""What an analyst gets: answers and quotes, the same names in every face.
+
+A row carries ``value, low, high, half_width, confidence, met, charged_rho, reused_rho, id``.  Values are
+unbiased: a count may be negative.  pandas, polars and pyarrow are imported only when asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+from defray.core.domain import Label
+from defray.errors import MissingExtra
+
+FIXED = (
+    "valid if you decided to ask before seeing any answer to this question; "
+    "error against the table as the contract declares it"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One aggregate of one group.
+
+    ``group`` maps grouping columns to the group's labels (empty without GROUP BY); ``value`` is None where
+    nothing beyond the declared bounds is known; ``met`` tells whether the asked accuracy was reached;
+    ``charged_rho`` is this cell's own charge and ``reused_rho`` the support credited from earlier releases
+    (``releases`` of them); ``id`` names the newest release behind the row.
+    """
+
+    group: Mapping[str, Label]
+    aggregate: str
+    value: float | None
+    low: float
+    high: float
+    half_width: float
+    confidence: float
+    met: bool
+    charged_rho: float
+    reused_rho: float
+    releases: int
+    id: str
+    note: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "group": dict(self.group),
+            "aggregate": self.aggregate,
+            "value": self.value,
+            "low": _finite(self.low),
+            "high": _finite(self.high),
+            "half_width": _finite(self.half_width),
+            "confidence": self.confidence,
+            "met": self.met,
+            "charged_rho": self.charged_rho,
+            "reused_rho": self.reused_rho,
+            "releases": self.releases,
+            "id": self.id,
+            "note": self.note,
+        }
+
+
+def _finite(x: float) -> float | None:
+    return x if abs(x) != float("inf") else None
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One line of a bill: a measure, the purse it is paid from, what it costs and what was credited."""
+
+    measure: str
+    purse: str
+    charged_rho: float
+    cells: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "measure": self.measure,
+            "purse": self.purse,
+            "charged_rho": self.charged_rho,
+            "cells": self.cells,
+        }
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to one ask.
+
+    ``question`` is the canonical SQL that was answered (a snapped predicate is visible there);
+    ``charged_rho`` is what the contract was charged, ``items`` its bill; ``remaining_rho`` is what is left for
+    answers.  A one-row answer has the row's fields as its own: ``answer.value``, ``answer.low`` ...
+    """
+
+    question: str
+    rows: tuple[Row, ...]
+    confidence: float
+    simultaneous: bool
+    charged_rho: float
+    reused_rho: float
+    remaining_rho: float
+    items: tuple[Item, ...]
+    data_version: int
+    validity: str = FIXED
+    notes: tuple[str, ...] = ()
+    relation: str = "add/remove one unit"
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def only(self) -> Row:
+        """The row of a one-row answer; ValueError for a table."""
+        if len(self.rows) != 1:
+            raise ValueError(
+                f"this answer has {len(self.rows)} rows; use .rows, .to_pandas() or .to_dict()"
+            )
+        return self.rows[0]
+
+    @property
+    def value(self) -> float | None:
+        return self.only.value
+
+    @property
+    def low(self) -> float:
+        return self.only.low
+
+    @property
+    def high(self) -> float:
+        return self.only.high
+
+    @property
+    def half_width(self) -> float:
+        return self.only.half_width
+
+    @property
+    def id(self) -> str:
+        return self.only.id
+
+    @property
+    def met(self) -> bool:
+        """Whether every row reached the accuracy asked for."""
+        return all(row.met for row in self.rows)
+
+    @property
+    def releases(self) -> int:
+        """The number of releases that the answer rests on, the largest over its rows."""
+        return max((row.releases for row in self.rows), default=0)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "question": self.question,
+            "rows": [row.to_dict() for row in self.rows],
+            "confidence": self.confidence,
+            "simultaneous": self.simultaneous,
+            "met": self.met,
+            "charged_rho": self.charged_rho,
+            "reused_rho": self.reused_rho,
+            "remaining_rho": self.remaining_rho,
+            "items": [item.to_dict() for item in self.items],
+            "data_version": self.data_version,
+            "validity": self.validity,
+            "relation": self.relation,
+            "notes": list(self.notes),
+        }
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Flat rows for tables: grouping columns first, then the row fields."""
+        out = []
+        for row in self.rows:
+            fields = row.to_dict()
+            del fields["group"]
+            out.append({**dict(row.group), **fields})
+        return out
+
+    def _columns(self) -> dict[str, list[Any]]:
+        records = self.to_records()
+        names = list(records[0]) if records else []
+        return {name: [r[name] for r in records] for name in names}
+
+    def to_arrow(self) -> Any:
+        """A ``pyarrow.Table``; raises MissingExtra without pyarrow."""
+        return _extra("pyarrow", "arrow").table(self._columns())
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame``; raises MissingExtra without pandas."""
+        return _extra("pandas", "pandas").DataFrame(self._columns())
+
+    def to_polars(self) -> Any:
+        """A ``polars.DataFrame``; raises MissingExtra without polars."""
+        return _extra("polars", "polars").DataFrame(self._columns(), strict=False)
+
+    def _repr_html_(self) -> str:
+        names = ("value", "low", "high", "half_width", "met", "charged_rho", "reused_rho")
+        groups = list(self.rows[0].group) if self.rows else []
+        head = "".join(f"<th>{escape(n)}</th>" for n in (*groups, "aggregate", *names))
+        body = "".join(
+            "<tr>"
+            + "".join(f"<td>{escape(_show(r.group[g]))}</td>" for g in groups)
+            + f"<td>{escape(r.aggregate)}</td>"
+            + "".join(f"<td>{escape(_show(getattr(r, n)))}</td>" for n in names)
+            + "</tr>"
+            for r in self.rows
+        )
+        return (
+            f"<table><caption>{escape(self.question)} &mdash; {self.confidence:.4g} confidence, "
+            f"charged {self.charged_rho:.4g} rho</caption><thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table>"
+        )
+
+
+def _show(x: Any) -> str:
+    if x is None:
+        return "NULL"
+    return f"{x:.6g}" if isinstance(x, float) else str(x)
+
+
+def _extra(module: str, extra: str) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ImportError:
+        raise MissingExtra(
+            f"{module} is not installed", hint=f"pip install 'defray[{extra}]'"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Quote:
+    """What an ask would cost now; nothing is spent.
+
+    ``charged_rho`` is the exact charge where ``exact``, else the lower end.  Otherwise only ``first_rho`` is certain (it buys the
+    count or magnitude the rest depends on), and the whole lies in ``[low_rho, high_rho]``.  ``fits`` tells
+    whether the budget covers it (the upper end, where not exact).  ``best`` is the best accuracy that fits
+    where it does not.
+    """
+
+    question: str
+    exact: bool
+    charged_rho: float
+    low_rho: float
+    high_rho: float
+    first_rho: float
+    reused_rho: float
+    remaining_rho: float
+    fits: bool
+    items: tuple[Item, ...]
+    data_version: int
+    best: Mapping[str, str] | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "question": self.question,
+            "exact": self.exact,
+            "charged_rho": self.charged_rho,
+            "low_rho": self.low_rho,
+            "high_rho": self.high_rho,
+            "first_rho": self.first_rho,
+            "reused_rho": self.reused_rho,
+            "remaining_rho": self.remaining_rho,
+            "fits": self.fits,
+            "items": [item.to_dict() for item in self.items],
+            "data_version": self.data_version,
+            "best": None if self.best is None else dict(self.best),
+            "notes": list(self.notes),
+        }

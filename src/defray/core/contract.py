@@ -1,0 +1,81 @@
+"""The contract: what the curator promises about one table, as plain values.
+
+Reading and checking the TOML file is :mod:`defray.config.reader`'s task; a Contract that exists is valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+from defray.core.domain import Domain
+
+RELATION = "add/remove one unit"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Whose presence is protected: a row (``column`` None, one row a unit), or all rows that share a
+    value of ``column``, of which the table keeps at most ``max_rows`` (chosen by keyed hash of the
+    declared ``row_key`` columns, else of the row's declared content).  Rows without a unit are dropped."""
+
+    column: str | None = None
+    max_rows: int = 1
+    row_key: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"column": self.column, "max_rows": self.max_rows, "row_key": list(self.row_key)}
+
+    def __str__(self) -> str:
+        if self.column is None:
+            return "one row"
+        return f"all rows of one {self.column} (at most {self.max_rows} kept)"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec:
+    """Where the table is.  ``path`` may be a glob; relative paths are relative to the contract file.
+    ``options`` are the ``csv.*`` keys."""
+
+    kind: Literal["csv", "parquet", "duckdb", "postgres", "spark"]
+    path: str | None = None
+    table: str | None = None
+    dsn: str | None = None
+    data_version: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerSpec:
+    """Where the transcript is kept."""
+
+    kind: Literal["sqlite", "postgres"] = "sqlite"
+    path: str | None = None
+    dsn: str | None = None
+
+
+@dataclass(frozen=True)
+class Contract:
+    """A valid contract.  ``rho`` is the whole zCDP budget; the diagnostic purse is ``xi * rho``.
+    ``epsilon`` and ``delta`` are kept where rho was derived from them.  ``m_floor`` is the least count a
+    relative target is scaled by; ``n_max`` a public upper bound on the number of rows."""
+
+    table: str
+    rho: Fraction
+    unit: Unit
+    source: SourceSpec
+    domain: Domain
+    directory: Path
+    xi: Fraction = Fraction(0)
+    epsilon: float | None = None
+    delta: float | None = None
+    horizon: int | None = None
+    support: Literal["exact"] = "exact"
+    gate: Literal["greedy"] = "greedy"
+    m_floor: Fraction | None = None
+    n_max: int | None = None
+    ledger: LedgerSpec = LedgerSpec()
+    path: Path | None = None

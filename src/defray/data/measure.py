@@ -1,0 +1,187 @@
+"""What is added up: non-null counts and sums of clamped values in whole units, as SQL aggregates.
+
+The value summed is the one the domain's rules leave: NULL adds nothing, clamped values count as what
+they were moved to, OTHER and in-domain values as they are; then it is clamped to the bounds and rounded
+to a whole number of ``unit_step``, halves away from zero.  On float columns the division by ``unit_step``
+is the double one, ``x * q / p`` for a step of ``p/q``; on all others it is exact.  Each row's units fit in
+64 or 128 bits after clamping and the total is a 128-bit integer, so nothing overflows.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from defray.core import intervals
+from defray.core.domain import Anything, Cuts, Grid, Values, Whole
+from defray.core.intervals import Atoms
+from defray.data.lines import ExactLine, FloatLine, Point
+from defray.data.normalise import HALF, Normal
+
+MAX_UNITS = 2**90
+"""Bounds may span this many units: 2**36 rows of them still fit in 127 bits."""
+
+
+def count_non_null(normal: Normal, allowed: Atoms) -> str:
+    """COUNT(column) where only rows with atoms in ``allowed`` come in."""
+    guard = _guard(normal, allowed)
+    if guard is None:
+        return "COUNT(*)"
+    if guard == f"{normal.x} IS NOT NULL":
+        return f"COUNT({normal.x})"
+    return f"COUNT(CASE WHEN {guard} THEN 1 END)"
+
+
+def sum_units(normal: Normal, allowed: Atoms) -> str:
+    """SUM(column) in units, where only rows with atoms in ``allowed`` come in; NULL over no rows."""
+    guard = _guard(normal, allowed)
+    units = _units(normal, intervals.intersection(allowed, normal.column.non_nulls))
+    return f"SUM({units})" if guard is None else f"SUM(CASE WHEN {guard} THEN {units} END)"
+
+
+def _guard(normal: Normal, allowed: Atoms) -> str | None:
+    column = normal.column
+    if not intervals.intersection(allowed, column.nulls):
+        return None
+    guard = normal.predicate(column.non_nulls)
+    return guard if isinstance(guard, str) else None
+
+
+def _units(normal: Normal, allowed: Atoms) -> str:
+    column, line = normal.column, normal.line
+    step = column.unit_step
+    if line is None or step is None or isinstance(line, ExactLine) and line.name in ("date", "timestamp"):
+        raise ValueError(f"column {column.name} cannot be summed")
+    if column.other == "clamp" and isinstance(column.shape, Values):
+        return _nearest_listed(normal)
+    low, high = column.low_units, column.high_units
+    if column.other == "clamp" and not isinstance(column.shape, Anything):
+        low, high = (min(max(_round(p / step), low), high) for p in _ends(normal))
+    if isinstance(line, FloatLine):
+        return _float_units(normal, line, step, low, high, allowed)
+    return _exact_units(normal, line, step, low, high, allowed)
+
+
+def _ends(normal: Normal) -> tuple[Fraction, Fraction]:
+    shape = normal.column.shape
+    if isinstance(shape, Whole):
+        return Fraction(shape.low), Fraction(shape.high)
+    assert isinstance(shape, Grid | Cuts)
+    return shape.edge(0), shape.edge(shape.count)
+
+
+def _round(x: Fraction) -> int:
+    """To the nearest integer, halves away from zero."""
+    whole = math.floor(abs(x) + HALF)
+    return whole if x >= 0 else -whole
+
+
+def _hull(normal: Normal, allowed: Atoms) -> tuple[Point, Point] | None:
+    """The least and greatest point a value can be here; None where OTHER values come in too."""
+    column = normal.column
+    if column.other_atom is not None and intervals.contains(allowed, column.other_atom):
+        return None
+    spans = normal.spans(intervals.intersection(allowed, normal.propers))
+    return (spans[0][0], spans[-1][1]) if spans else None
+
+
+def _clip(x: str, low: str | None, high: str | None) -> str:
+    inner = x if low is None else f"greatest({x}, {low})"
+    return inner if high is None else f"least({inner}, {high})"
+
+
+def _exact_units(
+    normal: Normal, line: ExactLine, step: Fraction, low: int, high: int, allowed: Atoms
+) -> str:
+    d = normal.dialect
+    first, last = math.floor(low * step * line.scale), math.ceil(high * step * line.scale)
+    hull = _hull(normal, allowed)
+    floor, top = line.low, line.high
+    assert floor is not None and top is not None
+    if first > top or last < floor:
+        return d.integer(low if first > top else high)
+    at_least, at_most = (floor, top) if hull is None else (int(hull[0]), int(hull[1]))
+    clipped = _clip(
+        normal.x,
+        line.sql(first, d) if at_least < first and first >= floor else None,
+        line.sql(last, d) if at_most > last and last <= top else None,
+    )
+    least, most = max(first, floor), min(last, top)
+    scale = line.scale
+    number = line.number(clipped, d)
+    if normal.column.other == "clamp" and isinstance(normal.column.shape, Whole) and scale > 1:
+        base = math.floor(Fraction(first, scale)) - 1
+        shifted = f"({d.wide(number)} - {d.integer(base * scale)})"
+        nearest = d.divide(f"({shifted} * 2 + {d.integer(scale - 1)})", d.integer(2 * scale))
+        number, scale = f"({nearest} + {d.integer(base)})", 1
+        least, most = math.floor(Fraction(least, line.scale)), math.ceil(Fraction(most, line.scale))
+    ratio = Fraction(step.denominator, step.numerator * scale)
+    up, down = ratio.numerator, ratio.denominator
+    span = max(abs(least), abs(most)) * 2 * up + down
+    if up != 1 or down != 1 or top >= 2**63:
+        number = d.long(number) if span < 2**62 and line.name == "integer" else d.wide(number)
+    if down == 1:
+        units = number if up == 1 else f"{number} * {d.integer(up)}"
+    else:
+        units = _divide_half_away(normal, number, up, down, least < 0)
+    exact = Fraction(first) == low * step * line.scale and Fraction(last) == high * step * line.scale
+    return units if exact else _clip(units, d.integer(low), d.integer(high))
+
+
+def _divide_half_away(normal: Normal, n: str, up: int, down: int, signed: bool) -> str:
+    d = normal.dialect
+    twice, half, whole = d.integer(2 * up), d.integer(down), d.integer(2 * down)
+    positive = d.divide(f"({n} * {twice} + {half})", whole)
+    if not signed:
+        return positive
+    negative = d.divide(f"({n} * -{twice} + {half})", whole)
+    return f"CASE WHEN {n} < 0 THEN -{negative} ELSE {positive} END"
+
+
+def _float_units(
+    normal: Normal, line: FloatLine, step: Fraction, low: int, high: int, allowed: Atoms
+) -> str:
+    d = normal.dialect
+    up, down = float(step.denominator), float(step.numerator)
+
+    def units_at(x: Point) -> float:
+        scaled = float(x) * up / down
+        return scaled if math.isinf(scaled) else float(_round(Fraction(scaled)))
+
+    x = f"CAST({normal.x} AS DOUBLE)" if line.single else normal.x
+    if normal.column.other == "clamp" and isinstance(normal.column.shape, Whole):
+        x = nearest_whole(x)
+    if step.denominator != 1:
+        x = f"{x} * {d.double(up)}"
+    if step.numerator != 1:
+        x = f"{x} / {d.double(down)}"
+    hull = _hull(normal, allowed)
+    ends = (-math.inf, math.inf) if hull is None else (units_at(hull[0]), units_at(hull[1]))
+    clipped = _clip(
+        f"round({x})",
+        d.double(float(low)) if ends[0] < low else None,
+        d.double(float(high)) if ends[1] > high else None,
+    )
+    largest = max(abs(low), abs(high))
+    whole = d.long(clipped) if largest < 2**62 else d.wide(clipped)
+    return whole if largest <= 2**53 else _clip(whole, d.integer(low), d.integer(high))
+
+
+def nearest_whole(x: str) -> str:
+    """The nearest whole double, halves down."""
+    return f"CASE WHEN {x} > floor({x}) + 0.5e0 THEN floor({x}) + 1 ELSE floor({x}) END"
+
+
+def _nearest_listed(normal: Normal) -> str:
+    """Units of the nearest listed value."""
+    column, line = normal.column, normal.line
+    assert isinstance(column.shape, Values) and line is not None and column.unit_step is not None
+    items = column.shape.items
+    low, high = column.low_units, column.high_units
+    branches = []
+    for atom in normal.by_value:
+        units = min(max(_round(Fraction(items[atom]) / column.unit_step), low), high)
+        spans = normal.spans(intervals.single(atom))
+        if spans:
+            branches.append(f"WHEN {normal.predicate(intervals.single(atom))} THEN {units}")
+    return f"CAST(CASE {' '.join(branches)} END AS HUGEINT)"

@@ -1,0 +1,139 @@
+"""How a declared column is read from a physical DuckDB column: a value expression and its line.
+
+The cast never raises, whatever a row holds.  Text that cannot be read as the declared type is NULL, and so
+are values for which the cast has no answer (a timestamp beyond the type's range).  In particular
+
+* numbers in text are read as DOUBLE, or as DECIMAL(38, s) where the declared integers or decimals need
+  more than 53 bits; a fraction in an integer column stays a fraction, so it is *outside* the domain;
+* booleans are read from 0 and 1 and from ``true t yes y 1 / false f no n 0`` in any case;
+* a timestamp with a time zone (or text with an offset) is moved to UTC, text without one is UTC;
+  the date of a timestamp is the day it falls on, the timestamp of a date is its midnight;
+* text is compared exactly: case, blanks and Unicode form all count.
+
+A physical type that can never be read as the declared kind (a date where a number is declared) is a
+mistake of the contract, and said so by :class:`Unreadable`.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from defray.core.domain import Column, Cuts, Grid, Values, Whole
+from defray.data.dialect import DUCKDB
+from defray.data.lines import ExactLine, FloatLine, Line
+
+_INTEGERS = {
+    "TINYINT": (-(2**7), 2**7 - 1),
+    "SMALLINT": (-(2**15), 2**15 - 1),
+    "INTEGER": (-(2**31), 2**31 - 1),
+    "BIGINT": (-(2**63), 2**63 - 1),
+    "HUGEINT": (-(2**127), 2**127 - 1),
+    "UTINYINT": (0, 2**8 - 1),
+    "USMALLINT": (0, 2**16 - 1),
+    "UINTEGER": (0, 2**32 - 1),
+    "UBIGINT": (0, 2**64 - 1),
+    "UHUGEINT": (0, 2**128 - 1),
+}
+_ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ", "TIMESTAMP_NS WITH TIME ZONE")
+_TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+
+
+class Unreadable(ValueError):
+    """A physical type that cannot hold the declared kind; follows from the schema alone."""
+
+
+def read(column: Column, physical: str, x: str) -> tuple[str, Line | None]:
+    """The value of ``x`` as the declared kind, and its line (None for text and booleans)."""
+    is_text = physical == "VARCHAR" or physical.startswith("ENUM")
+    if is_text and physical != "VARCHAR":
+        x = f"CAST({x} AS VARCHAR)"
+    match column.kind:
+        case "string":
+            return (x if is_text else f"CAST({x} AS VARCHAR)"), None
+        case "boolean":
+            return _boolean(physical, x, is_text), None
+        case "date":
+            return _date(physical, x, is_text), ExactLine("date")
+        case "timestamp":
+            return _timestamp(physical, x, is_text), ExactLine("timestamp")
+    return _number(column, physical, x, is_text)
+
+
+def _boolean(physical: str, x: str, is_text: bool) -> str:
+    if physical == "BOOLEAN":
+        return x
+    if is_text:
+        listed = [", ".join(map(DUCKDB.text, words)) for words in (_TRUE, _FALSE)]
+        folded = f"lower(trim({x}))"
+        return f"CASE WHEN {folded} IN ({listed[0]}) THEN TRUE WHEN {folded} IN ({listed[1]}) THEN FALSE END"
+    if physical in _INTEGERS or physical in ("FLOAT", "DOUBLE") or physical.startswith("DECIMAL"):
+        return f"CASE WHEN {x} = 1 THEN TRUE WHEN {x} = 0 THEN FALSE END"
+    raise Unreadable
+
+
+def _date(physical: str, x: str, is_text: bool) -> str:
+    if physical == "DATE":
+        return x
+    if is_text:
+        return f"TRY_CAST(trim({x}) AS DATE)"
+    return f"TRY_CAST({_timestamp(physical, x, False)} AS DATE)"
+
+
+def _timestamp(physical: str, x: str, is_text: bool) -> str:
+    if physical == "TIMESTAMP":
+        return x
+    if is_text:
+        return f"make_timestamp(epoch_us(TRY_CAST(trim({x}) AS TIMESTAMPTZ)))"
+    if physical in _ZONED:
+        return f"make_timestamp(epoch_us({x}))"
+    if physical == "DATE" or physical.startswith("TIMESTAMP"):
+        return f"TRY_CAST({x} AS TIMESTAMP)"
+    raise Unreadable
+
+
+def _number(column: Column, physical: str, x: str, is_text: bool) -> tuple[str, Line]:
+    if physical in _INTEGERS:
+        low, high = _INTEGERS[physical]
+        return x, ExactLine("integer", low=low, high=high)
+    if physical == "DOUBLE":
+        return x, FloatLine()
+    if physical == "FLOAT":
+        return x, FloatLine(single=True)
+    if physical == "BOOLEAN":
+        return f"CAST({x} AS TINYINT)", ExactLine("integer", low=0, high=1)
+    found = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", physical)
+    if found is not None:
+        digits, places = int(found[1]), int(found[2])
+        top = 10**digits - 1
+        return x, ExactLine("decimal", places, digits, -top, top)
+    if is_text:
+        places = _places(column)
+        if places is None:
+            return f"TRY_CAST({x} AS DOUBLE)", FloatLine()
+        top = 10**38 - 1
+        return f"TRY_CAST({x} AS DECIMAL(38,{places}))", ExactLine("decimal", places, 38, -top, top)
+    raise Unreadable
+
+
+def _places(column: Column) -> int | None:
+    """None where doubles tell all declared numbers apart, else the places a DECIMAL of 38 can spare."""
+    if column.kind == "float":
+        return None
+    points: list[Fraction] = list(column.bounds or ())
+    parts = [column.unit_step] if column.unit_step is not None else []
+    match column.shape:
+        case Whole(low, high):
+            points += [Fraction(low), Fraction(high)]
+        case Values(items):
+            points += [p for p in items if isinstance(p, Fraction)]
+        case Grid(start, step, count):
+            points += [start, start + count * step]
+            parts.append(step)
+        case Cuts(edges):
+            points += edges
+    largest = max((abs(p) for p in points), default=Fraction(0))
+    finest = max((p.denominator for p in [*points, *parts]), default=1)
+    if largest * finest < 2**52:
+        return None
+    return max(0, min(18, 37 - len(str(int(largest)))))

@@ -1,0 +1,371 @@
+"""The path of one question, as a straight line.
+
+    text -> descriptor -> what is held -> residual -> charge -> noise -> fuse -> commit -> answer
+
+:meth:`Engine.ask` reads top to bottom.  The private numbers exist in :meth:`Engine._measure` only: they
+come from the source, meet their noise on one line, and what leaves that line is a release.
+
+Every decision is made twice: once for free, before the data is touched, and again inside the one
+transaction that appends, so that of two asks racing for the last budget one is answered and the other
+refused at no cost.  A release is durable before anyone sees it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from defray.controller.ask import Ask, Funds, Held
+from defray.controller.goals import Wish, resolve
+from defray.controller.plan import FREE, Purchase, Step, plan, price
+from defray.controller.present import Bought, answer_of
+from defray.controller.quote import quote_of
+from defray.controller.refuse import over_budget, over_ceiling, too_few_rows
+from defray.core.amounts import QUANTA, exact, rho_of
+from defray.core.answer import Answer, Quote
+from defray.core.contract import RELATION, Contract
+from defray.core.gate import Gate, Greedy
+from defray.core.target import MAX_SCALE
+from defray.data.source import Control, Exact, Scan, Source
+from defray.errors import LedgerError, Refused, SourceChanged, TargetError
+from defray.ledger.records import Purse, Release, Terms
+from defray.ledger.store import Ledger, Transaction, View
+from defray.noise.sampler import Sampler
+from defray.query.region import Regions
+from defray.support.exact import Block, Compiled, compile_question
+
+DEFAULT_PROBES = 1000
+"""Diagnostics the purse is divided into where the contract declares no horizon."""
+
+MAX_STEPS = 64
+"""More steps than any ask takes; past it an ask stops with what it has bought."""
+
+MAX_TRIES = 3
+"""How often an ask starts over because the data changed under it."""
+
+
+def terms_of(contract: Contract) -> Terms:
+    """What binds a ledger to a contract: budget, purses and privacy unit."""
+    diagnostic = math.floor(contract.xi * QUANTA)
+    return Terms(
+        rho=contract.rho,
+        caps={"answer": QUANTA - diagnostic, "diagnostic": diagnostic},
+        unit=contract.unit.to_json(),
+        relation=RELATION,
+    )
+
+
+class Engine:
+    """A contract at work.  Safe to share between threads; several engines, also in other processes, may
+    share one ledger."""
+
+    def __init__(
+        self,
+        contract: Contract,
+        ledger: Ledger,
+        source: Source,
+        sampler: Sampler,
+        gate: Gate | None = None,
+    ) -> None:
+        self.contract = contract
+        self.ledger = ledger
+        self._source = source
+        self._sampler = sampler
+        self._gate = gate or Greedy()
+        self._regions = Regions(contract.domain.widths)
+        self._domain_json = contract.domain.to_json()
+        self.prepare = lru_cache(maxsize=2048)(self._prepare)
+
+    # -- the two questions ------------------------------------------------------------------------
+
+    def quote(self, sql: str, wish: Wish) -> Quote:
+        """What asking this would cost now.  Free; reads the transcript, never the data's rows."""
+        ask = self.prepare(sql, wish)
+        self._current_version()
+        with self.ledger.view() as view:
+            held, funds, version = self._held(ask, view), self._funds(view), _counter(view)
+        estimate = price(ask, held, funds)
+        if estimate.step.hopeless:
+            raise too_few_rows(Fraction(0))
+        return quote_of(ask, held, funds, estimate, version)
+
+    def quote_all(self, questions: Sequence[tuple[str, Wish]]) -> list[Quote]:
+        """The prices of a list asked in this order: each credits what the ones before it would buy.
+
+        Data-dependent prices (averages, percentages) stay ranges, but an exact repeat of one is free.
+        """
+        self._current_version()
+        bought: dict[bytes, Fraction] = {}
+        quoted: set[str] = set()
+        spent = 0
+        quotes: list[Quote] = []
+        with self.ledger.view() as view:
+            for sql, wish in questions:
+                ask = self.prepare(sql, wish)
+                held = self._held(ask, view)
+                funds = self._funds(view)
+                funds = replace(
+                    funds, answer=max(funds.answer - rho_of(spent, funds.total), Fraction(0))
+                )
+                estimate = price(ask, held, funds)
+                if estimate.exact:
+                    held = held.with_planned(ask.compiled, bought)
+                    estimate = price(ask, held, funds)
+                elif ask.text in quoted:
+                    estimate = FREE
+                quoted.add(ask.text)
+                for purchase in estimate.step.purchases:
+                    keys = ask.compiled.blocks[purchase.block].keys
+                    for key, precision in zip(keys, purchase.precisions, strict=True):
+                        bought[key] = bought.get(key, Fraction(0)) + (precision or 0)
+                spent += estimate.high
+                quotes.append(quote_of(ask, held, funds, estimate, _counter(view)))
+        return quotes
+
+    def ask(
+        self, sql: str, wish: Wish, *, max_rho: Any = None, control: Control | None = None
+    ) -> Answer:
+        """Answer a question at the asked accuracy, paying only what the transcript does not hold.
+
+        Raises QueryError or TargetError (bad input), BudgetRefused, MaxRhoRefused or TooFewRows
+        (refused), DataError and LedgerError.
+        """
+        ask = self.prepare(sql, wish)
+        ceiling = _ceiling(max_rho)
+        for _ in range(MAX_TRIES):
+            fingerprint = self._current_version()
+            with self.ledger.view() as view:
+                held, funds, version = (
+                    self._held(ask, view),
+                    self._funds(view, ceiling),
+                    _counter(view),
+                )
+            step = self._decide(ask, held, funds)
+            if not step.purchases:
+                return answer_of(ask, Bought(held, held, ()), funds, version)
+            exact_cells = self._source.scan(_scan(ask.compiled), control)
+            with self.ledger.transaction() as tx:
+                if self._same_epoch(tx, fingerprint) and self._source.fingerprint() == fingerprint:
+                    outcome = self._buy(ask, exact_cells, tx, ceiling)
+                else:
+                    outcome = None
+            if isinstance(outcome, Refused):
+                raise outcome
+            if outcome is not None:
+                return outcome
+        raise SourceChanged(
+            "the data kept changing while the question was answered; nothing was charged",
+            hint="ask again when the data is at rest",
+        )
+
+    # -- the steps of an ask ----------------------------------------------------------------------
+
+    def _prepare(self, sql: str, wish: Wish) -> Ask:
+        """Text and arguments to a compiled ask: pure, so cached by exact text."""
+        from defray.query.render import canonical_sql
+        from defray.query.sql import parse
+
+        contract = self.contract
+        question = parse(sql, contract.domain, self._regions, table=contract.table, snap=wish.snap)
+        goals, confidence, simultaneous = resolve(question, wish, contract)
+        compiled = compile_question(question, contract, self._regions)
+        text = canonical_sql(question, contract.domain, self._regions, contract.table)
+        ask = Ask(compiled, goals, confidence, simultaneous)
+        return Ask(compiled, goals, confidence, simultaneous, f"{text} {ask.accuracy}")
+
+    def _held(self, ask: Ask, view: View) -> Held:
+        """What the transcript holds for the question (the paper's history, restricted to it)."""
+        compiled = ask.compiled
+        marks = ask.settlements
+        found = view.known([*compiled.keys, *marks])
+        cells = len(compiled.cells)
+        blocks = [found[b * cells : (b + 1) * cells] for b in range(len(compiled.blocks))]
+        met = found[len(compiled.keys) :]
+        return Held(blocks, frozenset(k for k, f in zip(marks, met, strict=True) if f.releases))
+
+    def _funds(self, view: View, ceiling: Fraction | None = None, charged: int = 0) -> Funds:
+        """What may be spent now; ``charged`` quanta of the caller's ceiling are gone already."""
+        contract, total = self.contract, self.contract.rho
+
+        def left(purse: Purse) -> Fraction:
+            return rho_of(self.ledger.terms.caps[purse] - view.spent(purse), total)
+
+        return Funds(
+            total=total,
+            answer=left("answer"),
+            diagnostic=left("diagnostic"),
+            probe=contract.xi * total / (contract.horizon or DEFAULT_PROBES),
+            ceiling=None if ceiling is None else ceiling - rho_of(charged, total),
+            m_floor=contract.m_floor,
+            n_max=contract.n_max,
+        )
+
+    def _decide(self, ask: Ask, held: Held, funds: Funds) -> Step:
+        """The next step, or a refusal; both follow from public data and the transcript alone."""
+        estimate = price(ask, held, funds)
+        step = estimate.step
+        if step.hopeless:
+            raise too_few_rows(Fraction(0))
+        if not step.purchases:
+            return step
+        asked = rho_of(max(estimate.low, step.charge), funds.total)
+        if funds.ceiling is not None and asked > funds.ceiling:
+            raise over_ceiling(asked, funds.ceiling)
+        first = rho_of(step.charge, funds.total)
+        needed = asked if step.purse == "answer" else first
+        available = funds.answer if step.purse == "answer" else funds.diagnostic
+        if self._gate.grant(needed, available) < needed:
+            cap = rho_of(self.ledger.terms.caps[step.purse], funds.total)
+            raise over_budget(ask, held, funds, needed, step.purse, cap)
+        return step
+
+    def _buy(
+        self, ask: Ask, exact_cells: Exact, tx: Transaction, ceiling: Fraction | None
+    ) -> Answer | Refused:
+        """Decide, charge, draw and append, step by step, inside the transaction.
+
+        A refusal before anything was bought is raised (and rolls back).  After a first step it ends
+        the ask with what that step bought, which is kept, credited and shown as not met.
+        """
+        before = held = self._held(ask, tx)
+        name = str(tx.seq + 1)
+        bill: list[Purchase] = []
+        settled: frozenset[bytes] = frozenset()
+        stopped = ""
+        charged = 0
+        for _ in range(MAX_STEPS):
+            try:
+                step = self._decide(ask, held, self._funds(tx, ceiling, charged))
+            except Refused as refusal:
+                if not bill:
+                    raise
+                stopped = refusal.message
+                break
+            if not step.purchases:
+                break
+            self._measure(ask, step, exact_cells, tx, name)
+            bill.extend(step.purchases)
+            charged += step.charge
+            settled |= frozenset(step.settles)
+            held = self._held(ask, tx)
+            if step.final:
+                break
+        funds = self._funds(tx, ceiling, charged)
+        if stopped and plan(ask, held, funds).hopeless:
+            return too_few_rows(rho_of(charged, funds.total))
+        return answer_of(ask, Bought(before, held, bill, settled), funds, _counter(tx), stopped)
+
+    def _measure(
+        self, ask: Ask, step: Step, exact_cells: Exact, tx: Transaction, name: str
+    ) -> None:
+        """Draw and append a step's releases.  True numbers meet their noise here and nowhere else."""
+        for purchase in step.purchases:
+            block = ask.compiled.blocks[purchase.block]
+            drawn = {i: s for i, s in enumerate(purchase.sigmas) if s is not None}
+            scales = [math.ldexp(sigma, purchase.bits) for sigma in drawn.values()]
+            if max(scales) > MAX_SCALE:
+                raise TargetError("this spend is too small to be drawn", hint="spend more")
+            noise = dict(zip(drawn, self._sampler.draw(scales), strict=True))
+            values = tuple(
+                _true_value(block, exact_cells, i, purchase.bits) + noise[i] if i in noise else None
+                for i in range(len(block.keys))
+            )
+            last = purchase is step.purchases[-1]
+            note: dict[str, Any] = {"at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds")}
+            if purchase.given:
+                note["given"] = True
+            tx.append(
+                Release(
+                    version=_counter(tx),
+                    purse=step.purse,
+                    attributes=block.attributes,
+                    measure=str(block.measure),
+                    weights=block.weights,
+                    unit=block.unit,
+                    step=purchase.bits,
+                    reach=block.reach,
+                    values=values,
+                    sigmas=purchase.sigmas,
+                    precisions=purchase.precisions,
+                    charge=purchase.charge,
+                    question=ask.text,
+                    ask=name,
+                    keys=block.keys,
+                    settles=step.settles if last else (),
+                    note=note,
+                )
+            )
+
+    # -- data versions ----------------------------------------------------------------------------
+
+    def _current_version(self) -> str:
+        """The fingerprint of the data now; a new one (or a new domain) opens a new epoch (L12)."""
+        fingerprint = self._source.fingerprint()
+        with self.ledger.view() as view:
+            if view.closed:
+                raise LedgerError(
+                    "the contract was closed; it answers no more questions",
+                    hint="its certificate and history can still be read",
+                )
+            known = self._same_epoch(view, fingerprint)
+        if not known:
+            with self.ledger.transaction() as tx:
+                if not self._same_epoch(tx, fingerprint):
+                    tx.open_epoch(fingerprint, self._domain_json)
+        return fingerprint
+
+    def _same_epoch(self, view: View, fingerprint: str) -> bool:
+        epoch = view.epoch
+        return (
+            epoch is not None
+            and epoch.fingerprint == fingerprint
+            and epoch.domain == self._domain_json
+        )
+
+    def close(self) -> None:
+        """Release files and connections; the contract itself stays open."""
+        self._source.close()
+        self.ledger.close()
+
+
+def _counter(view: View) -> int:
+    return 0 if view.epoch is None else view.epoch.counter
+
+
+def _ceiling(max_rho: Any) -> Fraction | None:
+    if max_rho is None:
+        return None
+    try:
+        ceiling = exact(max_rho)
+    except ValueError:
+        ceiling = Fraction(-1)
+    if ceiling < 0:
+        raise TargetError(f"max_rho must be a finite number of at least 0, not {max_rho!r}")
+    return ceiling
+
+
+def _scan(compiled: Compiled) -> Scan:
+    """Every exact number the question can need, in one pass over the table."""
+    question = compiled.question
+    columns = {a.column for a in question.aggregates if a.column is not None}
+    sums = {a.column for a in question.aggregates if a.column and a.function != "COUNT"}
+    return Scan(question.region, question.axes, tuple(sorted(columns)), tuple(sorted(sums)))
+
+
+def _true_value(block: Block, exact_cells: Exact, cell: int, bits: int) -> int:
+    """The exact functional in lattice steps of ``2**-bits`` units, in unbounded integers."""
+    rows = exact_cells.rows if block.column is None else exact_cells.non_null[block.column]
+    if block.measure.kind == "count":
+        return rows[cell] << bits
+    assert block.column is not None
+    total = Fraction(exact_cells.sums[block.column][cell])
+    if block.measure.kind == "centred":
+        total -= block.middle * rows[cell]
+    scaled = total * (1 << bits)
+    assert scaled.denominator == 1
+    return scaled.numerator

@@ -1,0 +1,202 @@
+"""Every error Defray raises on purpose, with a stable code and what to do next.
+
+::
+
+    DefrayError
+    ├── BadInput                   the request itself is wrong                    exit 2
+    │   ├── ContractError          the contract file; lists every mistake at once
+    │   ├── QueryError             the SQL text; carries the position for a caret
+    │   └── TargetError            the accuracy asked for
+    ├── Refused                    well-formed, but the contract does not allow it  exit 3
+    │   ├── BudgetRefused          the remaining budget cannot meet the target
+    │   ├── MaxRhoRefused          dearer than the caller's own ``max_rho``
+    │   └── TooFewRows             AVG where too few rows can be vouched for
+    ├── DataError                  the private side failed; never carries backend text  exit 4
+    │   ├── SourceUnavailable
+    │   ├── SourceChanged          the data changed during the scan
+    │   └── Cancelled              stopped by the caller or a timeout
+    ├── LedgerError                the durable memory                             exit 5
+    │   ├── LedgerBusy
+    │   ├── LedgerMismatch         contract and ledger disagree
+    │   └── LedgerCorrupt
+    ├── MissingExtra               an optional dependency is not installed        exit 6
+    └── InternalError              a fault of Defray; carries an incident id      exit 70
+
+Nothing here ever holds a true value, a row, or text of a database: messages are built from the
+question, the contract and the transcript only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+class DefrayError(Exception):
+    """Base of all errors: a stable ``code``, a ``message``, a ``hint`` (the cure) and ``context``."""
+
+    code: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str = "", **context: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.context: Mapping[str, Any] = context
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  {self.hint}" if self.hint else self.message
+
+    def to_dict(self) -> dict[str, Any]:
+        """The machine-readable form shown by every face (``--json``, HTTP)."""
+        return {"code": self.code, "message": self.message, "hint": self.hint, **self.context}
+
+
+class BadInput(DefrayError):
+    code = "bad-input"
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake of a contract file: where it is, what is wrong and how to cure it."""
+
+    key: str
+    message: str
+    cure: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        where = f"line {self.line}: " if self.line is not None else ""
+        return f"{where}{self.key}: {self.message}\n    {self.cure}"
+
+
+class ContractError(BadInput):
+    """The contract cannot be used; ``problems`` holds all mistakes found, in file order."""
+
+    code = "contract-invalid"
+
+    def __init__(self, problems: Sequence[Problem], *, path: str = "") -> None:
+        self.problems = tuple(problems)
+        count = len(self.problems)
+        head = f"{path or 'the contract'} has {count} mistake{'s' if count != 1 else ''}"
+        super().__init__(
+            head,
+            problems=[
+                {"line": p.line, "key": p.key, "message": p.message, "cure": p.cure}
+                for p in self.problems
+            ],
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([self.message, *(f"  {p}" for p in self.problems)])
+
+
+class QueryError(BadInput):
+    """The SQL text is refused.  ``kind`` is a stable sub-code, ``start``/``end`` are offsets into
+    ``text`` (a caret is drawn under them), ``hint`` is the nearest form that works."""
+
+    code = "query-refused"
+
+    def __init__(
+        self, message: str, *, kind: str, text: str, start: int, end: int, hint: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint, kind=kind, start=start, end=end)
+        self.kind = kind
+        self.text = text
+        self.start = start
+        self.end = end
+
+    def caret(self) -> str:
+        """The offending line of the text with ``^^^`` under the offending characters."""
+        start = min(max(self.start, 0), len(self.text))
+        line_start = self.text.rfind("\n", 0, start) + 1
+        line_end = self.text.find("\n", start)
+        line = self.text[line_start : line_end if line_end >= 0 else len(self.text)]
+        column = start - line_start
+        width = max(1, min(self.end, line_start + len(line)) - start)
+        left = max(0, column - 60)
+        shown = line[left : column + max(60, width)]
+        pad = "".join("\t" if c == "\t" else " " for c in line[left:column])
+        return f"{shown}\n{pad}{'^' * min(width, max(1, len(shown) - (column - left)))}"
+
+    def __str__(self) -> str:
+        lines = [self.message, *("  " + part for part in self.caret().splitlines())]
+        return "\n".join([*lines, f"  {self.hint}"] if self.hint else lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "caret": self.caret()}
+
+
+class TargetError(BadInput):
+    """The accuracy asked for is not one (zero, negative, nan, unknown alias, mixed units ...)."""
+
+    code = "target-invalid"
+
+
+class Refused(DefrayError):
+    code = "refused"
+    exit_code = 3
+
+
+class BudgetRefused(Refused):
+    """The target does not fit in what is left.  ``limit`` names which budget, ``asked`` and
+    ``remaining`` are in rho, ``best`` is the best accuracy that still fits per aggregate alias
+    (``None`` where nothing fits)."""
+
+    code = "budget-exceeded"
+
+
+class MaxRhoRefused(Refused):
+    code = "max-rho-exceeded"
+
+
+class TooFewRows(Refused):
+    """An average was asked over a region whose row count cannot be told from zero."""
+
+    code = "too-few-rows"
+
+
+class DataError(DefrayError):
+    code = "data-error"
+    exit_code = 4
+
+
+class SourceUnavailable(DataError):
+    code = "source-unavailable"
+
+
+class SourceChanged(DataError):
+    code = "source-changed"
+
+
+class Cancelled(DataError):
+    code = "cancelled"
+
+
+class LedgerError(DefrayError):
+    code = "ledger-error"
+    exit_code = 5
+
+
+class LedgerBusy(LedgerError):
+    code = "ledger-busy"
+
+
+class LedgerMismatch(LedgerError):
+    code = "ledger-mismatch"
+
+
+class LedgerCorrupt(LedgerError):
+    code = "ledger-corrupt"
+
+
+class MissingExtra(DefrayError):
+    code = "missing-extra"
+    exit_code = 6
+
+
+class InternalError(DefrayError):
+    code = "internal-error"
+    exit_code = 70

@@ -1,0 +1,102 @@
+"""What makes one release true to itself, exactly, and what it adds to the folds.
+
+Asked before an append, and again by the audit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from defray.core.amounts import QUANTA
+from defray.ledger.records import PURSES, Release
+
+_NOTHING = Fraction(0)
+
+
+def derived_charge(reach: Fraction, sigma: float, rho: Fraction) -> int:
+    """``quanta_up(reach^2 / (2 sigma^2), rho)``: the quanta that a draw at ``sigma`` costs.
+
+    >>> derived_charge(Fraction(1), 1.0, Fraction(1)) == QUANTA // 2
+    True
+    """
+    top, bottom = sigma.as_integer_ratio()
+    cost = reach.numerator**2 * bottom**2 * QUANTA * rho.denominator
+    return -(-cost // (reach.denominator**2 * 2 * top**2 * rho.numerator))
+
+
+def increments(
+    release: Release, keys: Sequence[bytes]
+) -> Iterator[tuple[bytes, Fraction, Fraction, int]]:
+    """What a release adds: (key, precision, value, place) of every measured cell, then of every pair that
+    it settles, with precision 0."""
+    grain = Fraction(1, 2**release.step) if release.step >= 0 else Fraction(2**-release.step)
+    for i, key in enumerate(keys):
+        value, precision = release.values[i], release.precisions[i]
+        if value is not None and precision is not None:
+            yield key, precision, value * grain, i
+    for i, key in enumerate(release.settles):
+        yield key, _NOTHING, _NOTHING, i
+
+
+def faults(release: Release, rho: Fraction) -> Iterator[str]:
+    """Everything that is wrong with a release of a contract of ``rho``; nothing if it is sound.
+
+    The charge is exactly what follows from the smallest sigma; where the note says ``given``, the charge
+    came first and may exceed it.
+    """
+    if release.purse not in PURSES:
+        yield f"unknown purse {release.purse!r}"
+    if not _whole(release.charge) or release.charge <= 0:
+        yield f"the charge {release.charge!r} is not a positive whole number of quanta"
+        return
+    if not _whole(release.step) or abs(release.step) > 2**16:
+        yield f"the step {release.step!r} is not a small whole number"
+        return
+    if release.reach <= 0 or release.unit <= 0:
+        yield "unit and reach must be positive"
+        return
+    cells = len(release.values)
+    if not cells == len(release.sigmas) == len(release.precisions):
+        yield "values, sigmas and precisions differ in number"
+        return
+    least = math.inf
+    sound = True
+    for i, (value, sigma, precision) in enumerate(
+        zip(release.values, release.sigmas, release.precisions, strict=True)
+    ):
+        if value is None or sigma is None or precision is None:
+            if not (value is None and sigma is None and precision is None):
+                yield f"cell {i} is measured by halves"
+                sound = False
+            continue
+        if not _whole(value):
+            yield f"cell {i}: the value is not a whole number of steps"
+            sound = False
+        if not (math.isfinite(sigma) and sigma > 0):
+            yield f"cell {i}: sigma {sigma!r} is not positive and finite"
+            sound = False
+            continue
+        least = min(least, sigma)
+        if precision <= 0 or precision.denominator & (precision.denominator - 1):
+            yield f"cell {i}: the precision is not a positive dyadic number"
+            sound = False
+            continue
+        top, bottom = sigma.as_integer_ratio()
+        if precision.numerator * top * top > precision.denominator * bottom * bottom:
+            yield f"cell {i}: the precision claims more than 1/sigma^2"
+            sound = False
+    if not sound:
+        return
+    if least is math.inf:
+        yield "nothing is measured"
+        return
+    cost = derived_charge(release.reach, least, rho)
+    given = release.note.get("given") is True
+    if release.charge < cost or (release.charge > cost and not given):
+        yield f"the charge is {release.charge} quanta, but its noise costs {cost}"
+
+
+def _whole(x: object) -> bool:
+    return isinstance(x, int) and not isinstance(x, bool)

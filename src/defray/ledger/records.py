@@ -1,0 +1,178 @@
+"""What the ledger remembers: entries of one append-only hash chain.
+
+An entry's *body* is canonical JSON (sorted keys, no blanks, ASCII) and contains its ``seq`` and the
+hash of its predecessor, so ``sha256(body)`` commits to the whole log before it.  Kinds:
+
+* ``open``     the terms of the contract (first entry, once);
+* ``epoch``    a data version: counter, keyed fingerprint, the declared domain;
+* ``release``  one noisy measurement of a vector of linear functionals of the table;
+* ``close``    the contract is ended; nothing may follow.
+
+A release measures ``b_i . x + N(0, sigma_i^2)`` for i over its cells.  Its ``weights`` say what ``b`` is,
+by kind: ``{"kind": "region", "region": R, "group": [[column, level], ...]}`` is, for every group cell in
+row-major order, the indicator of "in R and in that group"; other kinds (dense weights on the cells of
+an attribute set) may be added without changing the log's form.  ``x`` counts rows (measure ``count``)
+or sums a column in whole units of its ``unit_step`` (``sum:COLUMN``; ``centred:COLUMN`` sums the
+distances from the middle of its bounds).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+from defray.core.canonical import canonical as canonical
+from defray.support.known import UNKNOWN as UNKNOWN
+from defray.support.known import Known as Known
+
+Purse = Literal["answer", "diagnostic"]
+PURSES: tuple[Purse, ...] = ("answer", "diagnostic")
+
+GENESIS = "0" * 64
+
+
+def digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What binds a ledger to its contract for ever: the budget, the purses' caps in quanta (they sum to
+    at most 2**50) and the privacy unit.  ``unit`` and ``relation`` are descriptive JSON."""
+
+    rho: Fraction
+    caps: Mapping[Purse, int]
+    unit: Mapping[str, Any]
+    relation: str = "add/remove one unit"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "rho": str(self.rho),
+            "caps": dict(self.caps),
+            "unit": dict(self.unit),
+            "relation": self.relation,
+        }
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Terms:
+        return cls(Fraction(body["rho"]), body["caps"], body["unit"], body["relation"])
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One data version, as analysts may see it (a counter) and as the curator's ledger pins it.
+    ``domain`` is the canonical JSON of the declared public domain; ``fingerprint`` is keyed."""
+
+    counter: int
+    fingerprint: str
+    domain: Any
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": "epoch",
+            "version": self.counter,
+            "fingerprint": self.fingerprint,
+            "domain": self.domain,
+        }
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Epoch:
+        return cls(body["version"], body["fingerprint"], body["domain"])
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One noisy measurement, complete but for its place in the chain.
+
+    ``values[i] * 2**-step`` is the noisy functional i in units of ``unit``; ``sigmas[i]`` is the standard
+    deviation really drawn, in the same units; ``precisions[i] <= 1/sigmas[i]**2`` is dyadic.  All three
+    hold None for cells that were not measured.  ``reach`` is k * Delta in units: the charge, in quanta of
+    the contract, covers ``max_i reach**2 / (2 sigmas[i]**2)``.  ``keys[i]`` identifies functional i (see
+    :func:`defray.query.descriptor.key`); keys are derived from the rest and not stored in the body.
+    ``settles`` are keys of (functional, target) pairs whose data-dependent target this release met: asked
+    again they are free.  They fold to ``Known`` rows of precision 0.  ``question`` is the canonical SQL of the ask it was bought for; ``ask`` groups releases of one ask.
+    """
+
+    version: int
+    purse: Purse
+    attributes: tuple[str, ...]
+    measure: str
+    weights: Mapping[str, Any]
+    unit: Fraction
+    step: int
+    reach: Fraction
+    values: tuple[int | None, ...]
+    sigmas: tuple[float | None, ...]
+    precisions: tuple[Fraction | None, ...]
+    charge: int
+    question: str
+    ask: str
+    keys: tuple[bytes, ...] = field(repr=False)
+    settles: tuple[bytes, ...] = ()
+    note: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": "release",
+            "version": self.version,
+            "purse": self.purse,
+            "attributes": list(self.attributes),
+            "measure": self.measure,
+            "weights": dict(self.weights),
+            "unit": str(self.unit),
+            "step": self.step,
+            "reach": str(self.reach),
+            "value": list(self.values),
+            "sigma": [None if s is None else s.hex() for s in self.sigmas],
+            "precision": [None if p is None else str(p) for p in self.precisions],
+            "charge": self.charge,
+            "descriptor": self.question,
+            "ask": self.ask,
+            "settles": [k.hex() for k in self.settles],
+            "note": dict(self.note),
+        }
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any], keys: tuple[bytes, ...] = ()) -> Release:
+        return cls(
+            version=body["version"],
+            purse=body["purse"],
+            attributes=tuple(body["attributes"]),
+            measure=body["measure"],
+            weights=body["weights"],
+            unit=Fraction(body["unit"]),
+            step=body["step"],
+            reach=Fraction(body["reach"]),
+            values=tuple(body["value"]),
+            sigmas=tuple(None if s is None else float.fromhex(s) for s in body["sigma"]),
+            precisions=tuple(None if p is None else Fraction(p) for p in body["precision"]),
+            charge=body["charge"],
+            question=body["descriptor"],
+            ask=body["ask"],
+            keys=keys,
+            settles=tuple(bytes.fromhex(k) for k in body["settles"]),
+            note=body["note"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One stored entry: its body exactly as hashed, and the hash."""
+
+    seq: int
+    body: bytes
+    hash: str
+
+    def read(self) -> dict[str, Any]:
+        data: dict[str, Any] = json.loads(self.body)
+        return data
+
+    @classmethod
+    def chained(cls, body: Mapping[str, Any], seq: int, prev: str) -> Entry:
+        """The entry of ``body`` at place ``seq`` after the entry of hash ``prev``."""
+        spelled = canonical({**body, "seq": seq, "prev": prev})
+        return cls(seq, spelled, digest(spelled))

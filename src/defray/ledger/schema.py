@@ -1,0 +1,112 @@
+"""The tables of a SQLite ledger and how older files become newer ones.
+
+``entries`` is the log and the only truth; ``known`` and ``totals`` are folds of it, kept in the same
+transaction.  Triggers make the rules hold for every client: the log only grows, by one, never after a
+``close``; what was spent stays spent; a cap never moves.
+
+The version is the number of steps in :data:`STEPS`, kept in the file's ``user_version``; a file marked
+with :data:`APPLICATION` is a ledger.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from defray.errors import LedgerCorrupt, LedgerError
+
+APPLICATION: Final = 0x44465259  # "DFRY"
+
+Step = tuple[str, ...]
+
+_VERSION_1: Final[Step] = (
+    """CREATE TABLE entries(
+        seq INTEGER PRIMARY KEY,
+        kind TEXT NOT NULL CHECK (kind IN ('open', 'epoch', 'release', 'close')),
+        body BLOB NOT NULL CHECK (typeof(body) = 'blob'),
+        hash TEXT NOT NULL CHECK (length(hash) = 64))""",
+    "CREATE INDEX epochs ON entries(seq) WHERE kind = 'epoch'",
+    """CREATE TRIGGER entries_grow_by_one BEFORE INSERT ON entries
+        WHEN NEW.seq IS NOT (SELECT coalesce(max(seq), 0) + 1 FROM entries)
+        BEGIN SELECT RAISE(ABORT, 'entries are numbered 1, 2, ...'); END""",
+    """CREATE TRIGGER entries_end BEFORE INSERT ON entries
+        WHEN (SELECT kind FROM entries WHERE seq = NEW.seq - 1) = 'close'
+        BEGIN SELECT RAISE(ABORT, 'the contract is closed'); END""",
+    """CREATE TRIGGER entries_stay BEFORE UPDATE ON entries
+        BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END""",
+    """CREATE TRIGGER entries_remain BEFORE DELETE ON entries
+        BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END""",
+    """CREATE TABLE totals(
+        purse TEXT PRIMARY KEY,
+        quanta INTEGER NOT NULL CHECK (typeof(quanta) = 'integer' AND quanta BETWEEN 0 AND cap),
+        cap INTEGER NOT NULL CHECK (typeof(cap) = 'integer')) WITHOUT ROWID""",
+    """CREATE TRIGGER totals_rise BEFORE UPDATE ON totals
+        WHEN NEW.quanta < OLD.quanta OR NEW.cap <> OLD.cap OR NEW.purse <> OLD.purse
+        BEGIN SELECT RAISE(ABORT, 'what was spent stays spent'); END""",
+    """CREATE TRIGGER totals_remain BEFORE DELETE ON totals
+        BEGIN SELECT RAISE(ABORT, 'what was spent stays spent'); END""",
+    """CREATE TABLE known(
+        key BLOB PRIMARY KEY,
+        precision TEXT NOT NULL,
+        weighted TEXT NOT NULL,
+        releases INTEGER NOT NULL,
+        last INTEGER NOT NULL,
+        idx INTEGER NOT NULL) WITHOUT ROWID""",
+    "CREATE TABLE meta(name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE notes(name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID",
+)
+
+STEPS: Final[tuple[Step, ...]] = (_VERSION_1,)
+"""``STEPS[v]`` turns version v into v + 1.  Version 0 is an empty file.  Only ever append."""
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return version
+
+
+def advance(connection: sqlite3.Connection, steps: Sequence[Step] = STEPS) -> None:
+    """Run the steps that are missing; the caller holds the write transaction."""
+    for version in range(version_of(connection), len(steps)):
+        for statement in steps[version]:
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {version + 1}")
+
+
+def recognise(
+    connection: sqlite3.Connection, path: Path, steps: Sequence[Step] = STEPS, *, write: bool
+) -> None:
+    """Accept a ledger of this version, bring an older one up to it, refuse everything else."""
+    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+        raise LedgerCorrupt(
+            f"{path} is a database, but not a Defray ledger.",
+            hint="Check the path.",
+            path=str(path),
+        )
+    version = version_of(connection)
+    if version > len(steps):
+        raise LedgerError(
+            f"{path} was made by a newer Defray (ledger version {version}, this one knows "
+            f"{len(steps)}).",
+            hint="Upgrade Defray; a ledger is never turned back.",
+            path=str(path),
+        )
+    if version < 1:
+        raise LedgerCorrupt(f"{path} holds no ledger.", hint="Restore a backup.", path=str(path))
+    if version == len(steps):
+        return
+    if not write:
+        raise LedgerError(
+            f"{path} was made by an older Defray (ledger version {version} of {len(steps)}).",
+            hint="Open it once with its contract (any ask or quote), which upgrades it.",
+            path=str(path),
+        )
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        advance(connection, steps)
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise

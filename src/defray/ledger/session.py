@@ -1,0 +1,246 @@
+"""Reading and appending on one SQLite connection, inside one database transaction."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+from defray.errors import LedgerCorrupt, LedgerError
+from defray.ledger.checks import faults, increments
+from defray.ledger.pool import forked
+from defray.ledger.records import GENESIS, UNKNOWN, Entry, Epoch, Known, Purse, Release, Terms
+
+_CHUNK: Final = 500
+KNOWN: Final = "SELECT key, precision, weighted, releases, last, idx FROM known"
+_ONE: Final = f"{KNOWN} WHERE key = ?"
+_MANY: Final = f"{KNOWN} WHERE key IN ({','.join('?' * _CHUNK)})"
+
+
+UNREADABLE: Final = (KeyError, TypeError, ValueError, ZeroDivisionError, RecursionError)
+"""What parsing a damaged body or fold may raise."""
+
+
+def unreadable(path: Path, what: str) -> LedgerCorrupt:
+    return LedgerCorrupt(
+        f"The ledger {path} is damaged: {what} cannot be read.",
+        hint="Stop asking, keep the file, and restore a backup.",
+        path=str(path),
+    )
+
+
+def known_of(row: Sequence[Any]) -> Known:
+    """A row of ``known`` after its key."""
+    return Known(_fraction(row[0]), _fraction(row[1]), row[2], row[3], row[4])
+
+
+def _fraction(text: str) -> Fraction:
+    """Fraction(text) for what str() of a Fraction writes, in half the time."""
+    top, _, bottom = text.partition("/")
+    return Fraction(int(top), int(bottom or 1))
+
+
+class SqliteView:
+    """One moment of the ledger: nothing that others commit meanwhile is seen.
+
+    ``epochs`` caches the newest epoch by the hash of its entry.
+    """
+
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, epochs: dict[str, Epoch]
+    ) -> None:
+        self._pid = os.getpid()
+        self._path = path
+        self._epochs = epochs
+        self._raw: sqlite3.Connection | None = connection
+        head = connection.execute(
+            "SELECT seq, kind, hash FROM entries ORDER BY seq DESC LIMIT 1"
+        ).fetchone()
+        self._seq: int = 0 if head is None else head[0]
+        self._kind: str = "" if head is None else head[1]
+        self._head: str = GENESIS if head is None else head[2]
+
+    @property
+    def _sql(self) -> sqlite3.Connection:
+        if self._raw is None:
+            raise LedgerError("A reading of the ledger was used after its end.")
+        if os.getpid() != self._pid:
+            raise forked(self._path)
+        return self._raw
+
+    def finish(self) -> None:
+        """Nothing can be read through this object any more."""
+        self._raw = None
+
+    @property
+    def seq(self) -> int:
+        return self._seq
+
+    @property
+    def head(self) -> str:
+        """The hash of the newest entry, which commits to the whole log."""
+        return self._head
+
+    @property
+    def closed(self) -> bool:
+        return self._kind == "close"
+
+    @property
+    def epoch(self) -> Epoch | None:
+        row = self._sql.execute(
+            "SELECT hash, seq FROM entries WHERE kind = 'epoch' ORDER BY seq DESC LIMIT 1"
+        ).fetchone()
+        if row is None:
+            return None
+        epoch = self._epochs.get(row[0])
+        if epoch is None:
+            (body,) = self._sql.execute(
+                "SELECT body FROM entries WHERE seq = ?", (row[1],)
+            ).fetchone()
+            try:
+                epoch = Epoch.from_json(json.loads(body))
+            except UNREADABLE:
+                raise unreadable(self._path, f"entry {row[1]}") from None
+            self._epochs.clear()
+            self._epochs[row[0]] = epoch
+        return epoch
+
+    def spent(self, purse: Purse) -> int:
+        row = self._sql.execute("SELECT quanta FROM totals WHERE purse = ?", (purse,)).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def known(self, keys: Sequence[bytes]) -> list[Known]:
+        try:
+            return self._known(self._sql, keys)
+        except UNREADABLE:
+            raise unreadable(self._path, "a fold") from None
+
+    def _known(self, sql: sqlite3.Connection, keys: Sequence[bytes]) -> list[Known]:
+        if len(keys) == 1:
+            row = sql.execute(_ONE, (keys[0],)).fetchone()
+            return [UNKNOWN if row is None else known_of(row[1:])]
+        found: dict[bytes, Known] = {}
+        for start in range(0, len(keys), _CHUNK):
+            part = list(keys[start : start + _CHUNK])
+            part += [part[-1]] * (_CHUNK - len(part))
+            for row in sql.execute(_MANY, part):
+                found[row[0]] = known_of(row[1:])
+        return [found.get(key, UNKNOWN) for key in keys]
+
+
+class SqliteTransaction(SqliteView):
+    """The one writer of the moment.  A failed append spoils it: it can only be rolled back."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, epochs: dict[str, Epoch], terms: Terms
+    ) -> None:
+        super().__init__(connection, path, epochs)
+        self._terms = terms
+        epoch = self.epoch
+        self._version = 0 if epoch is None else epoch.counter
+        self.spoiled = False
+
+    def append(self, release: Release) -> int:
+        sql = self._writing()
+        self.spoiled = True
+        if release.version != self._version:
+            raise self._fault(
+                f"a release of data version {release.version} came at version {self._version}"
+            )
+        wrong = next(faults(release, self._terms.rho), None)
+        if wrong is not None:
+            raise self._fault(wrong)
+        if len(release.keys) != len(release.values):
+            raise self._fault("keys and values differ in number")
+        cap = self._terms.caps.get(release.purse, 0)
+        total = self.spent(release.purse) + release.charge
+        if total > cap:
+            raise self._fault(f"the {release.purse} purse would reach {total} of {cap} quanta")
+        seq = self._add("release", release.to_json())
+        done = sql.execute("UPDATE totals SET quanta = ? WHERE purse = ?", (total, release.purse))
+        if done.rowcount != 1:
+            raise self._fault(f"there is no total of the {release.purse} purse")
+        self._fold(sql, release, seq)
+        self.spoiled = False
+        return seq
+
+    def open_epoch(self, fingerprint: str, domain: object) -> Epoch:
+        sql = self._writing()
+        self.spoiled = True
+        self._add("epoch", Epoch(self._version + 1, fingerprint, domain).to_json())
+        sql.execute("DELETE FROM known")
+        self._version += 1
+        epoch = self.epoch
+        if epoch is None or epoch.counter != self._version:
+            raise self._fault("the new data version cannot be read back")
+        self.spoiled = False
+        return epoch
+
+    def end(self) -> int:
+        self._writing()
+        self.spoiled = True
+        seq = self._add("close", {"kind": "close"})
+        self.spoiled = False
+        return seq
+
+    def start(self) -> int:
+        """Append ``open``, which must come first, and set the totals to nothing spent."""
+        sql = self._writing()
+        self.spoiled = True
+        if self._seq:
+            raise self._fault("the log has begun already")
+        seq = self._add("open", {"kind": "open", **self._terms.to_json()})
+        sql.executemany(
+            "INSERT INTO totals(purse, quanta, cap) VALUES (?, 0, ?)", self._terms.caps.items()
+        )
+        self.spoiled = False
+        return seq
+
+    def _writing(self) -> sqlite3.Connection:
+        sql = self._sql
+        if self.spoiled:
+            raise self._fault("an earlier step of this transaction failed")
+        if self.closed:
+            raise self._fault("the contract is closed; nothing may follow")
+        return sql
+
+    def _add(self, kind: str, body: dict[str, Any]) -> int:
+        try:
+            entry = Entry.chained(body, self._seq + 1, self._head)
+        except (TypeError, ValueError, RecursionError):
+            raise self._fault(f"the {kind} entry cannot be spelled in JSON") from None
+        self._sql.execute(
+            "INSERT INTO entries(seq, kind, body, hash) VALUES (?, ?, ?, ?)",
+            (entry.seq, kind, entry.body, entry.hash),
+        )
+        self._seq, self._kind, self._head = entry.seq, kind, entry.hash
+        return entry.seq
+
+    def _fold(self, sql: sqlite3.Connection, release: Release, seq: int) -> None:
+        keys = [*release.keys, *release.settles]
+        before = dict(zip(keys, self.known(keys), strict=True))
+        after: dict[bytes, Known] = {}
+        for key, precision, value, i in increments(release, release.keys):
+            known = after.get(key) or before[key]
+            after[key] = known.fused(precision, value, seq, i)
+        sql.executemany(
+            "INSERT INTO known(key, precision, weighted, releases, last, idx) "
+            "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(key) DO UPDATE SET "
+            "precision = excluded.precision, weighted = excluded.weighted, "
+            "releases = excluded.releases, last = excluded.last, idx = excluded.idx",
+            (
+                (key, str(k.precision), str(k.weighted), k.releases, k.last, k.index)
+                for key, k in after.items()
+            ),
+        )
+
+    def _fault(self, what: str) -> LedgerCorrupt:
+        return LedgerCorrupt(
+            f"The ledger refused an append: {what}.",
+            hint="This is a fault of the caller; nothing was kept.",
+            path=str(self._path),
+        )

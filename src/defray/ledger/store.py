@@ -1,0 +1,85 @@
+"""The seam to durable memory: what every ledger (SQLite, PostgreSQL) does.
+
+Safety rests on :meth:`Ledger.transaction`: transactions of all threads, processes and servers on one
+ledger are serialised, see every earlier commit, and are durable (fsync) before ``commit`` returns; on
+any exception nothing is kept.  The filter is enforced again inside :meth:`Transaction.append`, so no
+caller can exceed a cap by mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from defray.ledger.records import Entry, Epoch, Known, Purse, Release, Terms
+
+
+class View(Protocol):
+    """A consistent reading of the ledger at one moment."""
+
+    @property
+    def seq(self) -> int:
+        """The seq of the newest entry."""
+
+    @property
+    def epoch(self) -> Epoch | None:
+        """The newest data version; None on a ledger that has not seen one."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the contract was ended with a ``close`` entry."""
+
+    def spent(self, purse: Purse) -> int:
+        """Quanta charged to the purse so far, over all epochs (L12: what was spent stays spent)."""
+
+    def known(self, keys: Sequence[bytes]) -> list[Known]:
+        """The fold of each functional in the newest epoch; UNKNOWN where nothing was released."""
+
+
+class Transaction(View, Protocol):
+    """A serialised read-decide-append.  Its own appends are visible to its later reads."""
+
+    def append(self, release: Release) -> int:
+        """Append, fold and charge; returns the seq.  Raises LedgerCorrupt (and the transaction must
+        be abandoned) if the purse's cap would be exceeded, the version is not the newest epoch, or the
+        contract is closed: callers decide before they append, so that is a fault, not a refusal."""
+
+    def open_epoch(self, fingerprint: str, domain: object) -> Epoch:
+        """Start a new data version.  Functionals of earlier ones are no longer credited."""
+
+    def end(self) -> int:
+        """End the contract: append ``close``; nothing may follow."""
+
+
+class Ledger(Protocol):
+    @property
+    def terms(self) -> Terms: ...
+
+    @property
+    def secret(self) -> bytes:
+        """32 random bytes made with the ledger: keys the data fingerprint and the row sampling."""
+
+    def view(self) -> AbstractContextManager[View]:
+        """Read without blocking writers."""
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Serialised; commits on normal exit, rolls back on an exception.  Raises LedgerBusy if the
+        lock is not had within the ledger's timeout."""
+
+    def entries(self, start: int = 1) -> Iterator[Entry]:
+        """The log from ``start`` on, in order."""
+
+    def folds(self) -> tuple[dict[str, int], dict[bytes, Known]]:
+        """The stored totals by purse and folds of the newest epoch, for the audit to compare."""
+
+    def remembered(self, name: str) -> str | None:
+        """A small private note by name (the fingerprint cache); not part of the log."""
+
+    def remember(self, name: str, text: str) -> None: ...
+
+    def backup(self, path: Path) -> None:
+        """A consistent copy, made while others go on.  Refuses to overwrite a file."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""The noise seam: exact discrete Gaussian draws on an integer lattice."""

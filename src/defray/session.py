@@ -1,0 +1,171 @@
+"""The local face of a contract: what ``defray.open`` returns."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from defray import books
+from defray.controller.goals import Wish
+from defray.core.answer import Answer, Quote
+from defray.core.contract import Contract
+from defray.data.source import Control
+from defray.engine import Engine
+from defray.errors import DefrayError, InternalError
+from defray.ledger.audit import AuditReport
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+log = logging.getLogger("defray")
+
+
+def shielded(method: Callable[P, R]) -> Callable[P, R]:
+    """Faults of Defray itself reach a caller as an incident id only: a traceback could hold private
+    values.  The log gets the id and the kind and place of the fault, never its text."""
+
+    from functools import wraps
+
+    @wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        fault: Exception
+        try:
+            return method(*args, **kwargs)
+        except DefrayError:
+            raise
+        except Exception as error:
+            fault = error
+        raise _incident(fault)
+
+    return call
+
+
+def _incident(fault: Exception) -> InternalError:
+    import secrets
+    import traceback
+
+    incident = secrets.token_hex(4)
+    frames = traceback.extract_tb(fault.__traceback__)
+    where = " < ".join(f"{Path(f.filename).name}:{f.lineno}" for f in reversed(frames[-6:]))
+    log.error("incident %s: %s at %s", incident, type(fault).__name__, where)
+    return InternalError(
+        f"internal error, incident {incident}",
+        hint="nothing was released; the log names the place. Please report it with the incident id",
+        incident=incident,
+    )
+
+
+class Session:
+    """A contract at work, in this process.  Use as a context manager or call :meth:`close`.
+
+    >>> import defray
+    >>> with defray.demo() as contract:
+    ...     answer = contract.ask("SELECT COUNT(*) FROM randhie WHERE year = 1", within=200)
+    >>> answer.met
+    True
+    """
+
+    def __init__(self, engine: Engine, cleanup: Callable[[], None] | None = None) -> None:
+        self._engine = engine
+        self._cleanup = cleanup
+
+    @property
+    def contract(self) -> Contract:
+        return self._engine.contract
+
+    @shielded
+    def quote(
+        self,
+        sql: str,
+        *,
+        within: Any = None,
+        confidence: Any = None,
+        rho: Any = None,
+        simultaneous: bool | None = None,
+        snap: str | None = None,
+    ) -> Quote:
+        """What asking this would cost now; free.  Arguments as in :meth:`ask`."""
+        return self._engine.quote(sql, Wish.of(within, confidence, rho, simultaneous, snap))
+
+    @shielded
+    def quote_all(
+        self, questions: Sequence[str], *, within: Any = None, confidence: Any = None
+    ) -> list[Quote]:
+        """The prices of several questions asked in this order, each crediting the ones before."""
+        wish = Wish.of(within, confidence, None, None, None)
+        return self._engine.quote_all([(sql, wish) for sql in questions])
+
+    @shielded
+    def ask(
+        self,
+        sql: str,
+        *,
+        within: Any = None,
+        confidence: Any = None,
+        rho: Any = None,
+        max_rho: Any = None,
+        simultaneous: bool | None = None,
+        snap: str | None = None,
+        timeout: float | None = None,
+        progress: Callable[[float], None] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> Answer:
+        """Answer a question; pays only what earlier answers do not already say.
+
+        ``within`` is an error in the aggregate's units (``50``), a percentage (``"2%"``), or a dict by
+        alias; ``confidence`` defaults to 95%.  ``rho`` asks instead for the accuracy that much budget buys
+        from scratch.  ``max_rho`` refuses anything dearer.  ``simultaneous`` makes the intervals of all
+        cells hold at once.  ``snap="outward"`` widens thresholds that fall inside a bin.  ``timeout`` (s),
+        ``progress`` and ``cancelled`` concern the scan.
+
+        Raises :class:`~defray.errors.BadInput`, :class:`~defray.errors.Refused`,
+        :class:`~defray.errors.DataError` or :class:`~defray.errors.LedgerError`.
+        """
+        return self._engine.ask(
+            sql,
+            Wish.of(within, confidence, rho, simultaneous, snap),
+            max_rho=max_rho,
+            control=Control(progress, cancelled, timeout),
+        )
+
+    @shielded
+    def history(self) -> list[dict[str, Any]]:
+        """Every ask that was paid for, oldest first."""
+        return books.history(self.contract, self._engine.ledger)
+
+    @shielded
+    def balance(self, *, within: Any = 50, confidence: Any = "95%") -> dict[str, Any]:
+        """What was spent, what is left, and about how many fresh counts of that accuracy still fit."""
+        return books.balance(
+            self.contract, self._engine.ledger, within=within, confidence=confidence
+        )
+
+    @shielded
+    def audit(self) -> AuditReport:
+        """Replay the ledger from zero and re-derive every charge."""
+        return books.run_audit(self._engine.ledger)
+
+    @shielded
+    def backup(self, path: str | Path) -> None:
+        """A consistent copy of the ledger in a new file, while others go on."""
+        self._engine.ledger.backup(Path(path))
+
+    @shielded
+    def end(self) -> dict[str, Any]:
+        """Close the contract for ever; returns its certificate."""
+        return books.end(self.contract, self._engine.ledger)
+
+    def close(self) -> None:
+        """Release files and connections; the contract itself stays open."""
+        self._engine.close()
+        if self._cleanup is not None:
+            self._cleanup()
+            self._cleanup = None
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

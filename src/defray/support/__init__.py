@@ -1,0 +1,1 @@
+"""What the transcript already says about a question: support models."""

@@ -1,0 +1,166 @@
+"""Exact support, the paper's: a functional is known by the releases of exactly that functional.
+
+A question is *compiled* to blocks.  A block is one measure over every cell of the question's grouping;
+each cell is a functional with its own key, credited separately.  Several aggregates share blocks (AVG
+uses the centred sum and the count; COUNT(col) the same count).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from defray.core.contract import Contract
+from defray.core.domain import Domain
+from defray.query.descriptor import (
+    COUNT,
+    Aggregate,
+    Axis,
+    Cell,
+    Measure,
+    Question,
+    cell_regions,
+    cells,
+    key,
+    non_null,
+)
+from defray.query.region import NOWHERE, Region, Regions
+
+
+@dataclass(frozen=True)
+class Block:
+    """One measure over every cell of a grouping.
+
+    ``reach`` is k * Delta in whole units of ``unit``: how far one privacy unit can move the vector.
+    ``halves`` is 1 where true values may be half units (a centred sum with a half-unit middle).
+    ``empty[i]`` marks cells that hold no row by definition: exactly 0, free.  ``column`` is the column
+    whose non-null rows a count takes (None: all rows of the region).
+    """
+
+    measure: Measure
+    column: str | None
+    region: Region
+    unit: Fraction
+    reach: Fraction
+    middle: Fraction
+    halves: int
+    keys: tuple[bytes, ...]
+    empty: tuple[bool, ...]
+    attributes: tuple[str, ...]
+    weights: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A question as blocks: what can be known about it and what can be measured for it.
+
+    ``parts[j]`` names, by role (``count``, ``sum``, ``centred``), the blocks of aggregate j.
+    """
+
+    question: Question
+    cells: tuple[Cell, ...]
+    blocks: tuple[Block, ...]
+    parts: tuple[Mapping[str, int], ...]
+
+    @cached_property
+    def keys(self) -> tuple[bytes, ...]:
+        return tuple(k for block in self.blocks for k in block.keys)
+
+
+def compile_question(question: Question, contract: Contract, regions: Regions) -> Compiled:
+    """The blocks of a question under a contract."""
+    blocks: dict[tuple[Measure, Region], int] = {}
+    made: list[Block] = []
+
+    def block(measure: Measure, region: Region, column: str | None) -> int:
+        at = blocks.get((measure, region))
+        if at is None:
+            at = blocks[measure, region] = len(made)
+            made.append(_block(measure, column, region, question.axes, contract, regions))
+        return at
+
+    parts: list[Mapping[str, int]] = []
+    for aggregate in question.aggregates:
+        region = measured_region(aggregate, question.region, contract.domain, regions)
+        if aggregate.function == "COUNT":
+            parts.append({"count": block(COUNT, region, aggregate.column)})
+            continue
+        assert aggregate.column is not None
+        name = aggregate.column
+        column = contract.domain[name]
+        centred = Measure("centred", name)
+        if column.low_units + column.high_units == 0:
+            centred = Measure("sum", name)  # the middle is 0: the same functional
+        roles = {"centred": block(centred, region, name), "count": block(COUNT, region, name)}
+        if aggregate.function == "SUM":
+            roles["sum"] = block(Measure("sum", name), region, name)
+        parts.append(roles)
+    return Compiled(
+        question, tuple(cells(contract.domain, question.axes)), tuple(made), tuple(parts)
+    )
+
+
+def measured_region(
+    aggregate: Aggregate, region: Region, domain: Domain, regions: Regions
+) -> Region:
+    """WHERE, without the rows whose aggregated column is NULL: they add nothing."""
+    if aggregate.column is None:
+        return region
+    return non_null(domain, regions, region, aggregate.column)
+
+
+def _block(
+    measure: Measure,
+    column_read: str | None,
+    region: Region,
+    axes: tuple[Axis, ...],
+    contract: Contract,
+    regions: Regions,
+) -> Block:
+    domain = contract.domain
+    rows = contract.unit.max_rows
+    unit, step_reach, middle = Fraction(1), Fraction(1), Fraction(0)
+    if measure.column is not None:
+        column = domain[measure.column]
+        low, high = column.low_units, column.high_units
+        assert column.unit_step is not None
+        unit = column.unit_step
+        step_reach = Fraction(max(abs(low), abs(high)))
+        if measure.kind == "centred":
+            step_reach, middle = Fraction(high - low, 2), Fraction(low + high, 2)
+    weights = {
+        "kind": "region",
+        "region": regions.to_json(region),
+        "group": [[domain.names[a.column], a.level] for a in axes],
+    }
+    touched = {*regions.columns(region), *(a.column for a in axes)}
+    by_cell = cell_regions(domain, regions, region, axes)
+    return Block(
+        measure=measure,
+        column=column_read,
+        region=region,
+        unit=unit,
+        reach=rows * step_reach,
+        middle=middle,
+        halves=0 if middle.denominator == 1 else 1,
+        keys=tuple(key(measure, regions.to_json(r)) for r in by_cell),
+        empty=tuple(r is NOWHERE for r in by_cell),
+        attributes=tuple(domain.names[i] for i in sorted(touched)),
+        weights=weights,
+    )
+
+
+def release_keys(body: Mapping[str, Any], domain: Domain) -> tuple[bytes, ...]:
+    """The keys of a logged release, re-derived from its weights alone (for the audit)."""
+    regions = Regions(domain.widths)
+    weights = body["weights"]
+    if weights["kind"] != "region":
+        raise ValueError(f"unknown weights: {weights['kind']}")
+    region = regions.from_json(weights["region"])
+    axes = tuple(Axis(domain.names.index(name), level) for name, level in weights["group"])
+    measure = Measure.parse(body["measure"])
+    by_cell = cell_regions(domain, regions, region, axes)
+    return tuple(key(measure, regions.to_json(r)) for r in by_cell)

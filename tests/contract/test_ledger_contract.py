@@ -1,0 +1,777 @@
+"""What every ledger does.  A new kind of ledger is one line in ``tests.contract.ledgers.LEDGERS``."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.contract.ledgers import LEDGERS, SqliteUnderTest
+from tests.ledger.makers import DOMAIN, keys_of, release, spend, terms
+from tests.ledger.processes import at_once
+from tests.ledger.worker import contend
+
+from defray.core.amounts import QUANTA, exact, quanta_down, rho_of
+from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerMismatch
+from defray.ledger.audit import AuditReport, audit
+from defray.ledger.records import UNKNOWN, Entry, Known, Release, Terms
+
+
+@pytest.fixture(params=sorted(LEDGERS))
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def place(kind: str, tmp_path: Path) -> SqliteUnderTest:
+    return LEDGERS[kind].fresh(tmp_path)
+
+
+@pytest.fixture
+def ledger(place: SqliteUnderTest) -> Iterator[Any]:
+    made = place.open(terms(xi=Fraction(1, 4)), timeout=10)
+    with made.transaction() as transaction:
+        transaction.open_epoch("print-1", DOMAIN)
+    yield made
+    made.close()
+
+
+def put(ledger: Any, *releases: Release) -> list[int]:
+    with ledger.transaction() as transaction:
+        return [transaction.append(r) for r in releases]
+
+
+class TestReading:
+    def test_a_new_ledger_has_nothing(self, place: SqliteUnderTest) -> None:
+        made = place.open(terms())
+        with made.view() as view:
+            assert (view.seq, view.epoch, view.closed) == (1, None, False)
+            assert view.spent("answer") == view.spent("diagnostic") == 0
+            assert view.known([b"x", b"y"]) == [UNKNOWN, UNKNOWN]
+            assert view.known([]) == []
+        assert len(made.secret) == 32
+        assert made.folds() == ({"answer": 0, "diagnostic": 0}, {})
+        made.close()
+
+    def test_a_release_is_charged_and_folded(self, ledger: Any) -> None:
+        first = release(sigmas=(10.0, None, 20.0), values=(160, None, -33), step=4)
+        (seq,) = put(ledger, first)
+        with ledger.view() as view:
+            assert view.seq == seq == 3
+            assert view.spent("answer") == first.charge
+            assert view.spent("diagnostic") == 0
+            a, b, c = view.known(first.keys)
+        p = first.precisions
+        assert a == Known(p[0], 10 * p[0], 1, seq, 0)
+        assert b == UNKNOWN
+        assert c == Known(p[2], p[2] * Fraction(-33, 16), 1, seq, 2)
+        assert a.value == 10
+
+    def test_releases_of_one_functional_fuse_exactly(self, ledger: Any) -> None:
+        many = [
+            release(sigmas=(s,), values=(v,)) for s, v in ((31.0, 7), (17.3, -90), (55.1, 2**70))
+        ]
+        put(ledger, *many)
+        with ledger.view() as view:
+            (known,) = view.known(many[0].keys)
+        precision = sum(r.precisions[0] for r in many)
+        assert known.precision == precision
+        assert known.value == sum(r.precisions[0] * r.values[0] for r in many) / precision / 16
+        assert (known.releases, known.last) == (3, 5)
+
+    def test_the_purses_are_apart(self, ledger: Any) -> None:
+        put(ledger, release(), release(purse="diagnostic", sigmas=(30.0,)))
+        with ledger.view() as view:
+            assert view.spent("answer") == release().charge
+            assert view.spent("diagnostic") == release(sigmas=(30.0,)).charge
+
+    def test_settled_targets_are_known_with_precision_0(self, ledger: Any) -> None:
+        met = Release.from_json(release().to_json() | {"settles": ["aa", "bb"]}, release().keys)
+        (seq,) = put(ledger, met)
+        with ledger.view() as view:
+            a, b, c = view.known([b"\xaa", b"\xbb", b"\xcc"])
+        assert (a, b, c) == (
+            Known(releases=1, last=seq),
+            Known(releases=1, last=seq, index=1),
+            UNKNOWN,
+        )
+        assert audit(ledger, keys_of).ok
+
+    def test_ten_thousand_keys(self, ledger: Any) -> None:
+        wide = release(sigmas=[300.0] * 1777)
+        put(ledger, wide)
+        keys = [*wide.keys, *(b"%d" % i for i in range(8223)), wide.keys[5]]
+        with ledger.view() as view:
+            known = view.known(keys)
+        assert [k.index for k in known[:1777]] == list(range(1777))
+        assert known[1777:-1] == [UNKNOWN] * 8223
+        assert known[-1] == known[5]
+
+    def test_a_view_sees_one_moment(self, ledger: Any) -> None:
+        with ledger.view() as view:
+            put(ledger, release())
+            assert (view.seq, view.spent("answer")) == (2, 0)
+            assert view.known(release().keys) == [UNKNOWN]
+        with ledger.view() as view:
+            assert view.seq == 3
+
+    def test_a_transaction_sees_its_own_appends(self, ledger: Any) -> None:
+        with ledger.transaction() as transaction:
+            assert transaction.append(release()) == 3
+            assert transaction.seq == 3
+            assert transaction.spent("answer") == release().charge
+            assert transaction.known(release().keys)[0].releases == 1
+            assert transaction.append(release()) == 4
+            assert transaction.known(release().keys)[0].releases == 2
+
+    def test_nothing_can_be_read_after_the_end(self, ledger: Any) -> None:
+        with ledger.view() as view:
+            pass
+        with pytest.raises(LedgerError):
+            view.spent("answer")
+        with ledger.transaction() as transaction:
+            pass
+        with pytest.raises(LedgerError):
+            transaction.append(release())
+
+    def test_the_log_reads_back(self, ledger: Any) -> None:
+        sent = release(sigmas=(10.0, None), note={"why": "ünï"})
+        put(ledger, sent, release())
+        entries = list(ledger.entries())
+        assert [e.seq for e in entries] == [1, 2, 3, 4]
+        assert [e.read()["kind"] for e in entries] == ["open", "epoch", "release", "release"]
+        assert Release.from_json(entries[2].read(), sent.keys) == sent
+        assert [e.seq for e in ledger.entries(4)] == [4]
+        assert list(ledger.entries(5)) == []
+
+    def test_notes_are_kept_apart_from_the_log(self, ledger: Any, place: SqliteUnderTest) -> None:
+        assert ledger.remembered("a") is None
+        ledger.remember("a", "1")
+        ledger.remember("a", "2")
+        assert ledger.remembered("a") == "2"
+        with ledger.view() as view:
+            assert view.seq == 2
+
+
+class TestEpochs:
+    def test_earlier_versions_are_spent_but_not_credited(self, ledger: Any) -> None:
+        put(ledger, release())
+        with ledger.transaction() as transaction:
+            epoch = transaction.open_epoch("print-2", {"a": (1, 2)})
+            assert (epoch.counter, epoch.fingerprint, epoch.domain) == (2, "print-2", {"a": [1, 2]})
+            assert transaction.known(release().keys) == [UNKNOWN]
+        with ledger.view() as view:
+            assert view.epoch == epoch
+            assert view.known(release().keys) == [UNKNOWN]
+            assert view.spent("answer") == release().charge
+        put(ledger, release(version=2))
+        assert ledger.folds()[0]["answer"] == 2 * release().charge
+        assert audit(ledger, keys_of).epochs == 2
+
+    def test_a_rolled_back_version_never_was(self, ledger: Any) -> None:
+        def lose() -> None:
+            with ledger.transaction() as transaction:
+                assert transaction.open_epoch("lost", DOMAIN).counter == 2
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            lose()
+        with ledger.transaction() as transaction:
+            assert transaction.epoch.fingerprint == "print-1"
+            assert transaction.open_epoch("kept", DOMAIN).counter == 2
+        with ledger.view() as view:
+            assert view.epoch.fingerprint == "kept"
+
+    @pytest.mark.parametrize("version", [0, 2, -1])
+    def test_only_the_newest_is_appended_to(self, ledger: Any, version: int) -> None:
+        with pytest.raises(LedgerCorrupt, match="version"):
+            put(ledger, release(version=version))
+
+    def test_none_yet(self, place: SqliteUnderTest) -> None:
+        made = place.open(terms())
+        with pytest.raises(LedgerCorrupt, match="version"):
+            put(made, release())
+        made.close()
+
+    def test_the_end(self, ledger: Any) -> None:
+        with ledger.transaction() as transaction:
+            assert transaction.end() == 3
+        with ledger.view() as view:
+            assert view.closed
+        steps: list[Callable[[Any], object]] = [
+            lambda t: t.append(release()),
+            lambda t: t.open_epoch("x", DOMAIN),
+            lambda t: t.end(),
+        ]
+        for step in steps:
+            with pytest.raises(LedgerCorrupt, match="closed"), ledger.transaction() as transaction:
+                step(transaction)
+        report = audit(ledger, keys_of)
+        assert report.ok
+        assert report.closed
+
+
+class TestFilter:
+    def test_the_last_quantum_fits_and_no_more(self, ledger: Any) -> None:
+        cap = ledger.terms.caps["answer"]
+        put(ledger, spend(cap - 1))
+        put(ledger, spend(1, weights="other"))
+        with pytest.raises(LedgerCorrupt, match="purse"):
+            put(ledger, spend(1, weights="third"))
+        with ledger.view() as view:
+            assert view.spent("answer") == cap
+        put(ledger, spend(ledger.terms.caps["diagnostic"], purse="diagnostic"))
+        assert audit(ledger, keys_of).ok
+
+    def test_ten_tenths_fit(self, place: SqliteUnderTest) -> None:
+        made = place.open(terms())
+        with made.transaction() as transaction:
+            transaction.open_epoch("p", DOMAIN)
+        tenth = quanta_down(exact(0.1), Fraction(1))
+        put(made, *(spend(tenth, weights=str(i)) for i in range(10)))
+        assert QUANTA - made.folds()[0]["answer"] == QUANTA - 10 * tenth < 10
+        made.close()
+
+    def test_seven_sevenths_fit_and_nothing_of_their_size_after(
+        self, place: SqliteUnderTest
+    ) -> None:
+        made = place.open(terms())
+        with made.transaction() as transaction:
+            transaction.open_epoch("p", DOMAIN)
+        part = quanta_down(Fraction(1, 7), Fraction(1))
+        put(made, *(spend(part, weights=str(i)) for i in range(7)))
+        left = QUANTA - 7 * part
+        assert 0 <= left < 7
+        with pytest.raises(LedgerCorrupt, match="purse"):
+            put(made, spend(left + 1, weights="eighth"))
+        report = audit(made, keys_of)
+        assert report.rho["answer"] == rho_of(7 * part, Fraction(1))
+        assert report.ok
+        made.close()
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            {"charge": 0},
+            {"charge": -5},
+            {"charge": release().charge - 1},
+            {"charge": release().charge + 1},
+            {"charge": True},
+            {"charge": 1.5},
+            {"note": {"given": True}, "charge": release().charge - 1},
+            {"value": [None]},
+            {"sigma": [None]},
+            {"precision": [None]},
+            {"value": [None], "sigma": [None], "precision": [None]},
+            {"value": []},
+            {"value": [1.0]},
+            {"sigma": ["inf"]},
+            {"sigma": ["nan"]},
+            {"sigma": ["0x0p+0"]},
+            {"sigma": ["-0x1p+3"]},
+            {"precision": ["1/3"]},
+            {"precision": ["1/64"]},
+            {"precision": ["0"]},
+            {"reach": "0"},
+            {"unit": "-1"},
+            {"step": 10**9},
+            {"purse": "other"},
+        ],
+        ids=str,
+    )
+    def test_unsound_releases_are_refused(self, ledger: Any, bad: dict[str, Any]) -> None:
+        body = release().to_json() | bad
+        with pytest.raises(LedgerCorrupt):
+            put(ledger, Release.from_json(body, release().keys))
+        with ledger.view() as view:
+            assert (view.seq, view.spent("answer")) == (2, 0)
+
+    def test_a_given_charge_may_exceed_its_noise(self, ledger: Any) -> None:
+        put(ledger, release(charge=release().charge + 1, note={"given": True}))
+        assert audit(ledger, keys_of).ok
+
+    def test_the_number_of_keys_is_checked(self, ledger: Any) -> None:
+        with pytest.raises(LedgerCorrupt, match="keys"):
+            put(ledger, Release.from_json(release().to_json(), (b"a", b"b")))
+
+
+class TestTransactions:
+    def test_an_exception_keeps_nothing(self, ledger: Any) -> None:
+        before = ledger.folds(), list(ledger.entries())
+
+        def lose() -> None:
+            with ledger.transaction() as transaction:
+                transaction.append(release())
+                transaction.open_epoch("x", DOMAIN)
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            lose()
+        assert (ledger.folds(), list(ledger.entries())) == before
+        assert put(ledger, release()) == [3]
+
+    def test_a_failed_append_spoils_what_came_before_it(self, ledger: Any) -> None:
+        def swallow() -> None:
+            with ledger.transaction() as transaction:
+                transaction.append(release())
+                with pytest.raises(LedgerCorrupt):
+                    transaction.append(release(version=7))
+                with pytest.raises(LedgerCorrupt, match="earlier step"):
+                    transaction.append(release())
+
+        with pytest.raises(LedgerCorrupt, match="had failed"):
+            swallow()
+        with ledger.view() as view:
+            assert view.seq == 2
+
+    def test_what_cannot_be_spelled_is_refused(self, ledger: Any) -> None:
+        for note in ({"x": float("nan")}, {"x": object()}):
+            with pytest.raises(LedgerCorrupt, match="JSON"), ledger.transaction() as transaction:
+                transaction.append(
+                    Release(
+                        **{f: getattr(release(), f) for f in Release.__slots__} | {"note": note}
+                    )
+                )
+        assert put(ledger, release()) == [3]
+
+    def test_one_inside_another_is_a_fault_at_once(self, ledger: Any) -> None:
+        with ledger.transaction(), pytest.raises(LedgerError, match="inside"), ledger.transaction():
+            pass
+        with ledger.transaction(), pytest.raises(LedgerError, match="inside"):
+            ledger.remember("a", "b")
+        assert put(ledger, release()) == [3]
+
+    def test_waiting_ends_in_busy(self, ledger: Any, place: SqliteUnderTest) -> None:
+        impatient = place.open(ledger.terms, timeout=0.1)
+        with ledger.transaction(), pytest.raises(LedgerBusy), impatient.transaction():
+            pass
+        assert put(impatient, release()) == [3]
+        held, leave = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with impatient.transaction():
+                held.set()
+                leave.wait(10)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait(10)
+        with pytest.raises(LedgerBusy), impatient.transaction():
+            pass
+        with impatient.view() as view:
+            assert view.seq == 3
+        leave.set()
+        thread.join()
+        impatient.close()
+
+    def test_budget_for_two_and_sixteen_threads(self, place: SqliteUnderTest) -> None:
+        made = place.open(terms())
+        with made.transaction() as transaction:
+            transaction.open_epoch("p", DOMAIN)
+        outcomes = contend(made, "t", 16)
+        assert sorted(o.split()[0] for o in outcomes) == ["granted"] * 2 + ["refused"] * 14
+        report = audit(made, keys_of)
+        assert report.ok
+        assert (report.releases, report.spent["answer"]) == (2, QUANTA)
+        made.close()
+
+    def test_budget_for_two_and_four_processes(self, kind: str, place: SqliteUnderTest) -> None:
+        made = place.open(terms())
+        with made.transaction() as transaction:
+            transaction.open_epoch("p", DOMAIN)
+        lines = at_once(kind, place.address, "contend", 4, count=4)
+        outcomes = [line.split()[0] for worker in lines for line in worker]
+        assert sorted(outcomes) == ["granted"] * 2 + ["refused"] * 14
+        report = audit(made, keys_of)
+        assert report.ok
+        assert (report.releases, report.spent["answer"]) == (2, QUANTA)
+        made.close()
+
+    def test_many_threads_lose_nothing(self, ledger: Any) -> None:
+        def work(name: int) -> None:
+            for i in range(10):
+                put(ledger, release(sigmas=(500.0,), weights=f"{name % 3}-{i}"))
+                with ledger.view() as view:
+                    view.known(release().keys)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        report = audit(ledger, keys_of)
+        assert report.ok
+        assert report.releases == 80
+        assert sum(k.releases for k in ledger.folds()[1].values()) == 80
+
+    def test_an_audit_beside_a_writer(self, ledger: Any) -> None:
+        stop = threading.Event()
+
+        def work() -> None:
+            while not stop.is_set():
+                put(ledger, release(sigmas=(20000.0,)))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            assert all(audit(ledger, keys_of).ok for _ in range(5))
+        finally:
+            stop.set()
+            thread.join()
+
+
+class TestDurability:
+    def test_it_is_all_there_after_opening_again(self, ledger: Any, place: SqliteUnderTest) -> None:
+        put(ledger, release(), release(sigmas=(12.0, None)))
+        ledger.remember("note", "text")
+        before = ledger.folds(), list(ledger.entries()), ledger.secret
+        ledger.close()
+        for again in (place.open(ledger.terms), place.read()):
+            assert (again.folds(), list(again.entries()), again.secret) == before
+            assert again.terms == ledger.terms
+            assert again.remembered("note") == "text"
+            assert audit(again, keys_of).ok
+            again.close()
+
+    def test_a_reader_cannot_write(self, ledger: Any, place: SqliteUnderTest) -> None:
+        reader = place.read()
+        with pytest.raises(LedgerError, match="reading"), reader.transaction():
+            pass
+        with pytest.raises(LedgerError, match="reading"):
+            reader.remember("a", "b")
+        put(ledger, release())
+        with reader.view() as view:
+            assert view.seq == 3
+        reader.close()
+
+    def test_a_closed_ledger_says_so(self, ledger: Any) -> None:
+        ledger.close()
+        ledger.close()
+        with pytest.raises(LedgerError, match="closed"), ledger.view():
+            pass
+
+    def test_other_terms_are_named_with_both_values(
+        self, ledger: Any, place: SqliteUnderTest
+    ) -> None:
+        other = Terms(
+            Fraction(1, 2),
+            {**ledger.terms.caps, "diagnostic": 5},
+            {"column": "person", "max_rows": 3},
+        )
+        with pytest.raises(LedgerMismatch) as caught:
+            place.open(other)
+        text = str(caught.value)
+        for part in ('"1/2"', "rho", "caps.diagnostic", "unit.max_rows", "5", "3"):
+            assert part in text
+        assert [d["term"] for d in caught.value.context["differing"]] == [
+            "caps.diagnostic",
+            "rho",
+            "unit.max_rows",
+        ]
+        assert caught.value.context["differing"][2] == {
+            "term": "unit.max_rows",
+            "ledger": 1,
+            "contract": 3,
+        }
+
+    def test_processes_that_create_at_once_agree(self, kind: str, tmp_path: Path) -> None:
+        for number in range(4):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            place = LEDGERS[kind].fresh(folder)
+            lines = at_once(kind, place.address, "create", count=4)
+            assert len({line for worker in lines for line in worker}) == 1
+            made = place.open(terms())
+            assert made.secret.hex() == lines[0][0]
+            assert [e.read()["kind"] for e in made.entries()] == ["open"]
+            assert len(list(folder.glob(".*"))) == 0
+            made.close()
+
+    def test_a_backup_beside_a_writer_is_a_ledger(
+        self, ledger: Any, kind: str, tmp_path: Path
+    ) -> None:
+        put(ledger, release())
+        copy = tmp_path / "backup"
+        ledger.backup(copy)
+        put(ledger, release())
+        with pytest.raises(LedgerError, match="never overwrites"):
+            ledger.backup(copy)
+        restored = LEDGERS[kind](str(copy)).open(ledger.terms)
+        assert restored.secret == ledger.secret
+        assert audit(restored, keys_of).releases == 1
+        assert put(restored, release()) == [4]
+        restored.close()
+
+
+# ----------------------------------------------------------------------------------- the audit
+
+
+@pytest.fixture
+def written(ledger: Any) -> list[Entry]:
+    """A log with two versions, both purses, a vector, a top-up and a settled target."""
+    settled = Release.from_json(release().to_json() | {"settles": ["ab"]}, release().keys)
+    put(ledger, release(weights="old"))
+    with ledger.transaction() as transaction:
+        transaction.open_epoch("print-2", DOMAIN)
+    put(
+        ledger,
+        release(version=2, sigmas=(10.0, None, 20.0), note={"n": 1}),
+        release(version=2, purse="diagnostic", sigmas=(15.0,)),
+        release(version=2, sigmas=(11.0,)),
+        Release.from_json(settled.to_json() | {"version": 2}, settled.keys),
+    )
+    return list(ledger.entries())
+
+
+def edited(entries: list[Entry], seq: int, rechain: bool, **changes: Any) -> list[Entry]:
+    """The log with fields of one body changed; ``rechain`` forges all hashes from there on."""
+    out: list[Entry] = []
+    for entry in entries:
+        body = entry.read() | (changes if entry.seq == seq else {})
+        prev = out[-1].hash if out and rechain else body["prev"]
+        forged = Entry.chained(body, entry.seq, prev)
+        out.append(forged if rechain else Entry(entry.seq, forged.body, entry.hash))
+    return out
+
+
+def again(place: SqliteUnderTest, **options: Any) -> AuditReport:
+    reader = place.read()
+    try:
+        return audit(reader, keys_of, **options)
+    finally:
+        reader.close()
+
+
+class TestAudit:
+    def test_a_whole_log_has_no_findings(self, ledger: Any, written: list[Entry]) -> None:
+        report = audit(ledger, keys_of, pinned={3: written[2].hash})
+        assert report.findings == ()
+        assert (report.entries, report.releases, report.epochs) == (8, 5, 2)
+        assert report.head == written[-1].hash
+        assert report.spent == ledger.folds()[0]
+        assert not report.closed
+
+    def test_every_flipped_field_is_found(
+        self, place: SqliteUnderTest, written: list[Entry]
+    ) -> None:
+        for entry in written:
+            for name, value in entry.read().items():
+                if name == "seq" or (
+                    entry.seq == 1 and name in {"rho", "caps", "unit", "relation"}
+                ):
+                    continue  # seq is forced by the editor; terms that cannot be read do not open
+                flipped = f"{value}x" if isinstance(value, str) else [value, 1]
+                place.rewrite(edited(written, entry.seq, rechain=False, **{name: flipped}))
+                if entry.seq == 1:
+                    with pytest.raises(LedgerError) if name == "kind" else nullcontext():
+                        assert not again(place).ok, name
+                    continue
+                report = again(place)
+                assert not report.ok, name
+                assert any(f.seq in (entry.seq, entry.seq + 1) for f in report.findings), name
+        place.rewrite(written)
+        assert again(place).ok
+
+    @pytest.mark.parametrize(
+        ("seq", "changes", "said"),
+        [
+            (1, {"rho": "2"}, "noise costs"),
+            (1, {"caps": {"answer": 10, "diagnostic": 10**15}}, "reaches"),
+            (1, {"caps": {"answer": QUANTA, "diagnostic": 1}}, "caps exceed"),
+            (1, {"kind": "epoch", "version": 1, "fingerprint": "", "domain": 0}, None),
+            (2, {"version": 2}, "out of turn"),
+            (4, {"version": 3}, "out of turn"),
+            (4, {"kind": "open"}, None),
+            (5, {"charge": release().charge - 1}, "noise costs"),
+            (5, {"charge": release().charge + 1}, "noise costs"),
+            (5, {"charge": release().charge + 1, "note": {"given": True}}, "total is kept"),
+            (5, {"charge": 0}, "positive whole"),
+            (5, {"charge": -1}, "positive whole"),
+            (5, {"charge": "7"}, "positive whole"),
+            (5, {"sigma": [(30.0).hex(), None, (20.0).hex()]}, "claims more"),
+            (5, {"sigma": [(5.0).hex(), None, (20.0).hex()]}, "noise costs"),
+            (5, {"sigma": ["0x1.4p+3", None, (20.0).hex()]}, "canonical"),
+            (5, {"precision": ["1/64", None, "1/512"]}, "claims more"),
+            (5, {"precision": ["1/300", None, "1/512"]}, "dyadic"),
+            (5, {"precision": ["1/128", None, "1/512"]}, "known of"),
+            (5, {"precision": ["2/256", None, "1/512"]}, "canonical"),
+            (5, {"value": [101, None, 102]}, "known of"),
+            (5, {"value": [100, 1, 102]}, "by halves"),
+            (5, {"value": [100, None]}, "differ in number"),
+            (5, {"step": 5}, "known of"),
+            (5, {"reach": "2"}, "noise costs"),
+            (5, {"version": 1}, "not the newest"),
+            (5, {"purse": "diagnostic"}, "total is kept"),
+            (5, {"purse": "third"}, "unknown purse"),
+            (5, {"weights": {"kind": "region", "region": "none", "group": []}}, "known of"),
+            (5, {"measure": "sum:age"}, "known of"),
+            (5, {"extra": 1}, "canonical"),
+            (5, {"kind": "other"}, "cannot be read"),
+            (5, {"kind": "close"}, "end of the contract"),
+            (5, {"sigma": ["inf", None, (20.0).hex()]}, "not positive and finite"),
+            (5, {"reach": "1/0"}, "cannot be read"),
+            (5, {"note": None}, "cannot be read"),
+            (8, {"settles": ["ac"]}, "known of"),
+            (8, {"settles": []}, "known of"),
+        ],
+        ids=lambda x: str(x)[:50],
+    )
+    def test_a_forged_chain_is_found_by_what_it_says(
+        self,
+        place: SqliteUnderTest,
+        written: list[Entry],
+        seq: int,
+        changes: dict[str, Any],
+        said: str | None,
+    ) -> None:
+        place.rewrite(edited(written, seq, rechain=True, **changes))
+        try:
+            report = again(place, pinned={8: written[-1].hash})
+        except LedgerCorrupt:
+            assert seq == 1
+            return
+        found = [f.message for f in report.findings]
+        assert said is None or any(said in message for message in found), found
+        assert any("noted earlier" in message for message in found)
+        assert not any("chain is broken" in m or "hash is not" in m for m in found)
+
+    def test_other_spellings_are_found(self, place: SqliteUnderTest, written: list[Entry]) -> None:
+        for old, new in ((b":", b": "), (b'"seq":5', b'"seq":6'), (b"{", b'{"a":1,'), (b"}", b"")):
+            body = written[4].body.replace(old, new, 1)
+            place.rewrite([*written[:4], Entry(5, body, written[4].hash), *written[5:]])
+            assert not again(place).ok
+        for junk in (b"", b"[]", b"null", b"\xff", b"[" * 100_000, b"9" * 10_000):
+            place.rewrite([*written[:4], Entry(5, junk, written[4].hash), *written[5:]])
+            assert any(f.seq == 5 for f in again(place).findings)
+
+    def test_a_wrong_hash_is_found(self, place: SqliteUnderTest, written: list[Entry]) -> None:
+        place.rewrite([*written[:-1], Entry(8, written[-1].body, "0" * 64)])
+        assert [f.seq for f in again(place).findings] == [8]
+
+    def test_a_missing_entry_is_found(self, place: SqliteUnderTest, written: list[Entry]) -> None:
+        for i in range(1, len(written)):
+            place.rewrite(written[:i] + written[i + 1 :])
+            assert not again(place).ok
+
+    def test_a_cut_off_end_is_found_by_the_folds_and_by_a_noted_head(
+        self, place: SqliteUnderTest, written: list[Entry]
+    ) -> None:
+        place.rewrite(written[:-1])
+        report = again(place, pinned={8: written[-1].hash})
+        assert any("total is kept" in f.message for f in report.findings)
+        assert any("cut off" in f.message for f in report.findings)
+
+    def test_reordered_entries_are_found(
+        self, place: SqliteUnderTest, written: list[Entry]
+    ) -> None:
+        a, b = written[5], written[6]
+        swapped = [*written[:5], Entry(6, b.body, b.hash), Entry(7, a.body, a.hash), written[7]]
+        place.rewrite(swapped)
+        assert any("chain is broken" in f.message for f in again(place).findings)
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "UPDATE totals SET quanta = quanta - 1 WHERE purse = 'answer'",
+            "UPDATE totals SET quanta = 0",
+            "DELETE FROM totals WHERE purse = 'diagnostic'",
+            "INSERT INTO totals(purse, quanta, cap) VALUES ('other', 5, 10)",
+            "UPDATE known SET precision = '1/2'",
+            "UPDATE known SET weighted = '7'",
+            "UPDATE known SET weighted = 'seven'",
+            "UPDATE known SET releases = releases + 1",
+            "UPDATE known SET last = 1",
+            "UPDATE known SET idx = idx + 1",
+            "DELETE FROM known",
+            "INSERT INTO known VALUES ('k', '1', '1', 1, 1, 1)",
+        ],
+    )
+    def test_an_edited_fold_is_found(
+        self, place: SqliteUnderTest, written: list[Entry], statement: str
+    ) -> None:
+        place.execute((statement, ()))
+        assert not again(place).ok
+
+
+# -------------------------------------------------------------------------------- folds, at random
+
+
+appends = st.tuples(
+    st.just("append"),
+    st.sampled_from(["a", "b", "c"]),
+    st.lists(st.one_of(st.none(), st.floats(50, 1e6)), min_size=1, max_size=3).filter(any),
+    st.integers(-(2**80), 2**80),
+    st.sampled_from(["answer", "diagnostic"]),
+    st.integers(-3, 30),
+)
+steps = st.lists(
+    st.lists(st.one_of(appends, st.just(("epoch",)), st.just(("fail",))), max_size=4), max_size=6
+)
+
+
+@pytest.mark.parametrize("kind", sorted(LEDGERS))
+@settings(max_examples=40, deadline=None)
+@given(plan=steps)
+def test_folds_are_what_a_naive_replay_computes(kind: str, plan: list[Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = LEDGERS[kind].fresh(Path(folder)).open(terms(xi=Fraction(1, 2)))
+        with ledger.transaction() as transaction:
+            transaction.open_epoch("p", DOMAIN)
+        kept: list[tuple[int, Release]] = []
+        version = 1
+        for batch in plan:
+            new: list[tuple[int, Release]] = []
+            opened = version
+            try:
+                with ledger.transaction() as transaction:
+                    for step in batch:
+                        if step[0] == "fail":
+                            raise ZeroDivisionError
+                        if step[0] == "epoch":
+                            opened = transaction.open_epoch("p", DOMAIN).counter
+                            continue
+                        _, name, sigmas, value, purse, grain = step
+                        made = release(
+                            sigmas=sigmas,
+                            weights=name,
+                            version=opened,
+                            purse=purse,
+                            step=grain,
+                            values=[None if s is None else value + i for i, s in enumerate(sigmas)],
+                        )
+                        new.append((transaction.append(made), made))
+            except ZeroDivisionError:
+                continue
+            version = opened
+            kept += new
+        totals, known = ledger.folds()
+        for purse in ("answer", "diagnostic"):
+            assert totals[purse] == sum(r.charge for _, r in kept if r.purse == purse)
+        naive: dict[bytes, list[tuple[Fraction, Fraction, int, int]]] = {}
+        for seq, r in kept:
+            if r.version == version:
+                for i, key in enumerate(r.keys):
+                    if (p := r.precisions[i]) is not None and (y := r.values[i]) is not None:
+                        naive.setdefault(key, []).append((p, y / Fraction(2) ** r.step, seq, i))
+        assert known == {
+            key: Known(
+                sum((p for p, *_ in parts), Fraction(0)),
+                sum((p * y for p, y, *_ in parts), Fraction(0)),
+                len(parts),
+                parts[-1][2],
+                parts[-1][3],
+            )
+            for key, parts in naive.items()
+        }
+        with ledger.view() as view:
+            keys = [*known, b"unknown"]
+            assert view.known(keys) == [known.get(key, UNKNOWN) for key in keys]
+        assert audit(ledger, keys_of).ok
+        ledger.close()

@@ -1,0 +1,125 @@
+"""Versions of the file, and the rules that hold for every client of it."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.ledger.makers import DOMAIN, keys_of, release, terms
+
+from defray.errors import LedgerCorrupt, LedgerError
+from defray.ledger.audit import audit
+from defray.ledger.schema import APPLICATION, STEPS, advance, version_of
+from defray.ledger.sqlite import SqliteLedger
+
+NEXT = (*STEPS, ("ALTER TABLE notes ADD COLUMN made TEXT", "UPDATE notes SET made = 'before'"))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with SqliteLedger.open(tmp_path / "a", terms()) as ledger:
+        with ledger.transaction() as transaction:
+            transaction.open_epoch("p", DOMAIN)
+            transaction.append(release())
+        ledger.remember("n", "t")
+    return tmp_path / "a"
+
+
+def test_version_1_is_made_from_nothing() -> None:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as sql:
+        assert version_of(sql) == 0
+        advance(sql)
+        assert version_of(sql) == len(STEPS) == 1
+        advance(sql)
+
+
+def test_an_older_ledger_is_brought_up_to_date(path: Path) -> None:
+    with pytest.raises(LedgerError, match="older Defray"):
+        SqliteLedger.read(path, steps=NEXT)
+    for _ in range(2):
+        with SqliteLedger.open(path, terms(), steps=NEXT) as ledger:
+            assert ledger.remembered("n") == "t"
+            assert audit(ledger, keys_of).ok
+    with closing(sqlite3.connect(path)) as sql:
+        assert version_of(sql) == 2
+        assert sql.execute("SELECT made FROM notes").fetchall() == [("before",)]
+
+
+def test_a_failed_step_leaves_the_older_version(path: Path) -> None:
+    broken = (*STEPS, ("ALTER TABLE notes ADD COLUMN made TEXT", "UPDATE nothing SET made = 1"))
+    with pytest.raises(LedgerError):
+        SqliteLedger.open(path, terms(), steps=broken)
+    with SqliteLedger.open(path, terms()) as ledger:
+        assert audit(ledger, keys_of).ok
+    with closing(sqlite3.connect(path)) as sql:
+        assert version_of(sql) == 1
+
+
+def test_a_newer_ledger_is_refused(path: Path) -> None:
+    SqliteLedger.open(path, terms(), steps=NEXT).close()
+    for attempt in (lambda: SqliteLedger.open(path, terms()), lambda: SqliteLedger.read(path)):
+        with pytest.raises(LedgerError, match="made by a newer Defray"):
+            attempt()
+
+
+def test_a_ledger_without_a_version_is_corrupt(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as sql:
+        assert sql.execute("PRAGMA application_id").fetchone() == (APPLICATION,)
+        sql.execute("PRAGMA user_version = 0")
+    with pytest.raises(LedgerCorrupt):
+        SqliteLedger.open(path, terms())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE entries SET body = x'7b7d' WHERE seq = 1",
+        "UPDATE entries SET seq = seq + 10",
+        "DELETE FROM entries WHERE seq = 3",
+        "INSERT INTO entries VALUES (5, 'release', x'7b7d', printf('%064d', 0))",
+        "INSERT INTO entries VALUES (3, 'release', x'7b7d', printf('%064d', 0))",
+        "INSERT OR REPLACE INTO entries VALUES (3, 'release', x'7b7d', printf('%064d', 0))",
+        "INSERT INTO entries VALUES (4, 'gift', x'7b7d', printf('%064d', 0))",
+        "INSERT INTO entries VALUES (4, 'release', '{}', printf('%064d', 0))",
+        "UPDATE totals SET quanta = quanta - 1 WHERE purse = 'answer'",
+        "UPDATE totals SET quanta = cap + 1",
+        "UPDATE totals SET quanta = 1e9",
+        "UPDATE totals SET cap = cap + 1",
+        "DELETE FROM totals",
+    ],
+)
+def test_the_file_itself_refuses(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as sql, pytest.raises(sqlite3.IntegrityError):
+        sql.execute(statement)
+
+
+def test_nothing_is_inserted_after_the_end(path: Path) -> None:
+    with SqliteLedger.open(path, terms()) as ledger, ledger.transaction() as transaction:
+        transaction.end()
+    with closing(sqlite3.connect(path)) as sql, pytest.raises(sqlite3.IntegrityError):
+        sql.execute("INSERT INTO entries VALUES (5, 'release', x'7b7d', printf('%064d', 0))")
+
+
+def test_only_the_fields_of_the_records_are_in_the_file(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as sql:
+        tables = {
+            name: [column[1] for column in sql.execute(f"PRAGMA table_info({name})")]
+            for (name,) in sql.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        }
+    assert tables == {
+        "entries": ["seq", "kind", "body", "hash"],
+        "known": ["key", "precision", "weighted", "releases", "last", "idx"],
+        "totals": ["purse", "quanta", "cap"],
+        "meta": ["name", "value"],
+        "notes": ["name", "text"],
+    }
+    with SqliteLedger.read(path) as ledger:
+        bodies = [set(entry.read()) for entry in ledger.entries()]
+    links = {"seq", "prev", "kind"}
+    assert bodies == [
+        {*terms().to_json()} | links,
+        {"version", "fingerprint", "domain"} | links,
+        {*release().to_json()} | links,
+    ]

@@ -1,0 +1,148 @@
+"""A process that uses a ledger: ``python -m tests.ledger.worker KIND ADDRESS COMMAND ...``.
+
+Commands write one line for each thing that is done, after it is done.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+
+from tests.contract.ledgers import LEDGERS
+from tests.ledger.makers import DOMAIN, release, spend, terms
+
+from defray.core.amounts import QUANTA
+from defray.ledger.store import Ledger
+
+CHARGE = QUANTA // 2
+
+
+def say(*words: object) -> None:
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def contend(ledger: Ledger, name: str, count: int, charge: int = CHARGE) -> list[str]:
+    """``count`` threads each buy another question if it still fits; what became of each."""
+    outcomes = [""] * count
+    barrier = threading.Barrier(count)
+
+    def one(i: int) -> None:
+        bought = spend(charge, weights=f"{name}-{i}")
+        barrier.wait()
+        with ledger.transaction() as transaction:
+            if transaction.spent("answer") + charge <= ledger.terms.caps["answer"]:
+                outcomes[i] = f"granted {transaction.append(bought)}"
+            else:
+                outcomes[i] = "refused"
+
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return outcomes
+
+
+def run_contend(open_: Callable[[], Ledger], count: str) -> None:
+    ledger = open_()
+    say("ready")
+    sys.stdin.readline()
+    for outcome in contend(ledger, str(os.getpid()), int(count)):
+        say(outcome)
+    ledger.close()
+
+
+def run_create(open_: Callable[[], Ledger]) -> None:
+    """Open at a signal, with others; the secret tells whether all have the same ledger."""
+    say("ready")
+    sys.stdin.readline()
+    ledger = open_()
+    say(ledger.secret.hex())
+    ledger.close()
+
+
+def run_spend(open_: Callable[[], Ledger], point: str, after: str) -> None:
+    """Append small releases for ever, reporting each.  At number ``after``: ``before`` dies before the
+    commit, ``after`` between commit and report, ``timer`` never (somebody else kills)."""
+    ledger = open_()
+    say("ready")
+    number = 0
+    while True:
+        number += 1
+        bought = release(sigmas=(2e4, None, 3e4), weights=f"w{number % 50}", ask=str(os.getpid()))
+        with ledger.transaction() as transaction:
+            seq = transaction.append(bought)
+            if point == "before" and number == int(after):
+                say("dying", seq)
+                die()
+        if point == "after" and number == int(after):
+            say("committed", seq)
+            die()
+        say("done", seq)
+
+
+def run_born(open_: Callable[[], Ledger], event: str) -> None:
+    """Open, and die at the given number of the interpreter's audit events on files and databases."""
+    left = int(event)
+
+    def hook(name: str, _: tuple[object, ...]) -> None:
+        nonlocal left
+        if name in {"open", "os.link", "os.remove", "sqlite3.connect", "sqlite3.connect/handle"}:
+            left -= 1
+            if left == 0:
+                die()
+
+    sys.addaudithook(hook)
+    ledger = open_()
+    with ledger.transaction() as transaction:
+        if transaction.epoch is None:
+            transaction.open_epoch("print", DOMAIN)
+    ledger.close()
+    say("survived")
+
+
+def run_fill(open_: Callable[[], Ledger]) -> None:
+    """Append until it fails; say how, and how many were kept."""
+    from defray.errors import LedgerError
+
+    ledger = open_()
+    with ledger.transaction() as transaction:
+        transaction.open_epoch("print", DOMAIN)
+    kept = 0
+    try:
+        while True:
+            with ledger.transaction() as transaction:
+                transaction.append(release(sigmas=[2e5] * 40, weights="w"))
+            kept += 1
+    except LedgerError as error:
+        say(type(error).__name__, error.context.get("reason"))
+    with ledger.view() as view:
+        say(kept, view.seq)
+
+
+def main() -> None:
+    kind, address, command, *rest = sys.argv[1:]
+
+    def open_() -> Ledger:
+        return LEDGERS[kind](address).open(terms())
+
+    commands: dict[str, Callable[..., None]] = {
+        "contend": run_contend,
+        "create": run_create,
+        "spend": run_spend,
+        "born": run_born,
+        "fill": run_fill,
+    }
+    commands[command](open_, *rest)
+
+
+if __name__ == "__main__":
+    main()
