@@ -37,12 +37,13 @@ def shielded(method: Callable[P, R]) -> Callable[P, R]:
             raise
         except Exception as error:
             fault = error
-        raise _incident(fault)
+        raise incident_of(fault)
 
     return call
 
 
-def _incident(fault: Exception) -> InternalError:
+def incident_of(fault: Exception) -> InternalError:
+    """The error shown for a fault, which is logged under the incident's id."""
     import secrets
     import traceback
 
@@ -91,10 +92,17 @@ class Session:
 
     @shielded
     def quote_all(
-        self, questions: Sequence[str], *, within: Any = None, confidence: Any = None
+        self,
+        questions: Sequence[str],
+        *,
+        within: Any = None,
+        confidence: Any = None,
+        rho: Any = None,
+        simultaneous: bool | None = None,
+        snap: str | None = None,
     ) -> list[Quote]:
         """The prices of several questions asked in this order, each crediting the ones before."""
-        wish = Wish.of(within, confidence, None, None, None)
+        wish = Wish.of(within, confidence, rho, simultaneous, snap)
         return self._engine.quote_all([(sql, wish) for sql in questions])
 
     @shielded

@@ -84,7 +84,7 @@ def parquet_file(tmp_path, name="people.parquet", rows=ROWS):
 def test_a_csv_draft_lists_what_is_to_fill_in(tmp_path):
     path = csv_file(tmp_path, f"id;my age;sex\n1;33;{SECRET}\n")
     text = draft(path)
-    assert to_fill(text, path) == ["rho", "unit", "columns.id.type", 'columns."my age".type',
+    assert to_fill(text, path) == ["rho", "columns.id.type", 'columns."my age".type',
                                    "columns.sex.type"]  # fmt: skip
     assert SECRET not in text
     assert "33" not in text
@@ -101,7 +101,7 @@ def test_a_parquet_draft_has_the_types_and_nothing_of_the_rows(tmp_path):
         "b": "boolean", "day": "date", "t": "timestamp", "tz": "timestamp", 'odd "name".x': "integer",
     }  # fmt: skip
     columns = ["i", "u", "f", "d", "s", "day", "t", "tz", '"odd \\"name\\".x"']
-    assert to_fill(text, path) == ["rho", "unit", *(f"columns.{c}" for c in columns)]
+    assert to_fill(text, path) == ["rho", *(f"columns.{c}" for c in columns)]
     assert SECRET not in text
     assert '# "blob" is not declared' in text
     assert '# "new\\nline" is not declared' in text

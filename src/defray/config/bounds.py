@@ -10,14 +10,12 @@ from defray.config.fields import Section, shown
 from defray.core.domain import Kind, show_number
 
 SUMMABLE: Final = ("integer", "float", "decimal")
-MAX_UNITS: Final = 2**62
-"""No bounds are this many units apart."""
-MAX_SUM: Final = 2**120
-"""No declared number of rows times the largest bound reaches this many units."""
+MAX_UNITS: Final = 2**40
+"""No bound is this many units from 0: noise is drawn on a lattice of whole units or finer."""
 
 
 def read_bounds(
-    section: Section, kind: Kind, n_max: int | None
+    section: Section, kind: Kind
 ) -> tuple[tuple[Fraction, Fraction] | None, Fraction | None]:
     """The bounds and unit step of a column that may be summed; two Nones otherwise."""
     if kind not in SUMMABLE:
@@ -46,14 +44,9 @@ def read_bounds(
         cure = f'declare unit_step = "{divisor}" or a part of it, or round the bounds'
         section.problem("unit_step" if "unit_step" in section else "bounds", message, cure)
         return None, None
-    largest = int(max(abs(low), abs(high)) / step)
-    if (high - low) / step >= MAX_UNITS:
-        message = f"{pair} are 2**62 or more units of {show_number(step)} apart"
+    if max(abs(low), abs(high)) / step >= MAX_UNITS:
+        message = f"{pair} reach 2**40 units of {show_number(step)}"
         section.problem("bounds", message, "choose a larger unit_step or narrower bounds")
-    elif largest * (n_max or 1) >= MAX_SUM:
-        rows = f"n_max = {n_max} rows" if n_max else "one row"
-        message = f"{rows} of {pair} reach 2**120 units of {show_number(step)}"
-        section.problem("bounds", message, "choose a larger unit_step, or a smaller n_max")
     return bounds, step
 
 
@@ -88,7 +81,7 @@ def default_unit_step(low: Fraction, high: Fraction) -> Fraction | None:
     exponent = len(str(most.numerator)) - len(str(most.denominator))  # right, or one too high
     if Fraction(10) ** exponent > most:
         exponent -= 1
-    for e in range(exponent, exponent - 13, -1):  # further down, 2**62 units are passed
+    for e in range(exponent, exponent - 13, -1):  # further down, 2**40 units are passed
         step = Fraction(10) ** e
         if low % step == 0 and high % step == 0:
             return step

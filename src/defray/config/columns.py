@@ -63,7 +63,7 @@ DOMAIN_CURE: Final[Mapping[Kind, str]] = {
 _SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400}
 
 
-def read_column(section: Section, name: str, n_max: int | None) -> Column | None:
+def read_column(section: Section, name: str) -> Column | None:
     """The column, or None after at least one noted mistake."""
     null = section.choice("null", ("cell", "drop")) or "cell"
     if "type" not in section:
@@ -73,7 +73,7 @@ def read_column(section: Section, name: str, n_max: int | None) -> Column | None
     kind = cast(Kind | None, section.choice("type", KINDS, synonyms=SYNONYMS))
     if kind is None:
         return None
-    bounds, step = read_bounds(section, kind, n_max)
+    bounds, step = read_bounds(section, kind)
     shape = _shape(section, kind)
     other = _other(section, kind, shape)
     if shape is None:

@@ -90,7 +90,7 @@ def _text(found: Found, blocks: Mapping[str, str], *, peek: bool) -> str:
     parts.append(_BUDGET)
     parts.append("rho = 1.0   # choose\n" if peek else "# rho = 0.5\n")
     parts.append(_UNIT)
-    parts.append('unit = "row"   # choose\n' if peek else '# unit = "row"\n')
+    parts.append('unit = "row"   # choose\n')
     parts.append("\n")
     for path in ("xi", "m_floor", "n_max", "horizon"):
         parts.append(f"# {key_at(path).example.ljust(16)} # {key_at(path).meaning}\n")

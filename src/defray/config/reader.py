@@ -59,7 +59,7 @@ def parse_contract(text: str, path: Path) -> Contract:
     for key in ("charge_by", "promise"):
         top.reserved(key, f"remove {key}")
     ledger = read_ledger(top, path, source)
-    domain = _domain(top, n_max)
+    domain = _domain(top)
     table = top.text("table") if "table" in top else table_name(source)
     if problems := findings.problems():
         raise ContractError(problems, path=str(path))
@@ -123,7 +123,6 @@ def _budget(top: Section) -> tuple[Fraction | None, Fraction | None, Fraction | 
 def _unit(top: Section) -> Unit:
     choose = 'write unit = "row", or under [unit]: column = "person_id" and max_rows = 5'
     if "unit" not in top:
-        top.problem("unit", "whose presence is protected is missing", choose)
         return Unit()
     if isinstance(top.data["unit"], str):
         if top.data["unit"] != "row":
@@ -145,7 +144,7 @@ def _unit(top: Section) -> Unit:
 # -- columns ---------------------------------------------------------------------------------------
 
 
-def _domain(top: Section, n_max: int | None) -> Domain:
+def _domain(top: Section) -> Domain:
     cure = 'add for each column: [columns.NAME] with type = "integer", min = 0 and max = 120'
     if top.data.get("columns", {}) == {}:
         top.problem("columns", "no column is declared", cure)
@@ -160,7 +159,7 @@ def _domain(top: Section, n_max: int | None) -> Domain:
             tables.findings.add(("columns", name), message, "rename the column in the source")
             continue
         section = tables.table(name, "columns.NAME")
-        column = None if section is None else read_column(section, name, n_max)
+        column = None if section is None else read_column(section, name)
         if column is not None:
             columns.append(column)
     return Domain(tuple(columns))

@@ -78,6 +78,7 @@ class Rule:
         self.gamma = ask.gamma
         self.parts: Mapping[str, int] = ask.compiled.parts[index]
         self.blocks: tuple[Block, ...] = ask.compiled.blocks
+        self._needs: dict[tuple[Fraction, ...], Need] = {}
 
     def block(self, role: str) -> Block:
         return self.blocks[self.parts[role]]
@@ -117,6 +118,16 @@ class Linear(Rule):
         return self.direct(cell, held, precision)
 
     def want(self, cell: int, held: Held, funds: Funds) -> Need:
+        if isinstance(self.goal, Relative):
+            return self._want_relative(self.goal, self.precision(cell, held), cell, held, funds)
+        # Not data-dependent: equal precisions, equal need.  Most cells of a GROUP BY are alike.
+        state = tuple(held.known[b][cell].precision for b in self.parts.values())
+        need = self._needs.get(state)
+        if need is None:
+            need = self._needs[state] = self._want_absolute(cell, held, funds)
+        return need
+
+    def _want_absolute(self, cell: int, held: Held, funds: Funds) -> Need:
         have = self.precision(cell, held)
         goal = self.goal
         if isinstance(goal, Spend):
@@ -124,10 +135,9 @@ class Linear(Rule):
             missing = support_of(residual(wanted, have), self.reach)
             worth = quanta_down(missing, funds.total) > 0
             return Need(self.direct(cell, held, wanted)) if worth else NOTHING
-        if isinstance(goal, Within):
-            wanted, _ = precision_for(goal.amount / self.unit, two_sided(self.gamma))
-            return Need(self.wants(cell, held, wanted)) if wanted > have else NOTHING
-        return self._want_relative(goal, have, cell, held, funds)
+        assert isinstance(goal, Within)
+        wanted, _ = precision_for(goal.amount / self.unit, two_sided(self.gamma))
+        return Need(self.wants(cell, held, wanted)) if wanted > have else NOTHING
 
     def _want_relative(
         self, goal: Relative, have: Fraction, cell: int, held: Held, funds: Funds

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Literal
 
 from defray.controller.ask import Ask, Funds, Held
-from defray.controller.measures import Count, Need, Wants, rules_of
+from defray.controller.measures import NOTHING, Count, Need, Wants, rules_of
 from defray.core.allocate import residual
 from defray.core.amounts import dyadic_up, quanta_down, quanta_up, rho_of, support_of
 from defray.core.target import (
@@ -80,16 +80,12 @@ def plan(ask: Ask, held: Held, funds: Funds) -> Step:
     needs: list[tuple[Need, ...]] = [()] * len(rules)
     # Counts first: what they buy is credit for the sums and averages over the same rows.
     for j in sorted(range(len(rules)), key=lambda j: not isinstance(rules[j], Count)):
-        rule, goal = rules[j], ask.goals[j]
+        rule = rules[j]
         empty = compiled.blocks[rule.parts["count"]].empty
         row: list[Need] = []
         for i in range(len(compiled.cells)):
-            free = empty[i] or (
-                held.settled
-                and not isinstance(goal, Spend)
-                and ask.settlement(j, i) in held.settled
-            )
-            row.append(Need({}) if free else rule.want(i, held, funds))
+            free = empty[i] or (held.settled and ask.settlement(j, i) in held.settled)
+            row.append(NOTHING if free else rule.want(i, held, funds))
         needs[j] = tuple(row)
     stages = [n for row in needs for n in row if not n.final]
     purse: Purse = "diagnostic" if any(n.purse == "diagnostic" for n in stages) else "answer"
@@ -145,18 +141,27 @@ def _purchase(
     sigmas: list[float | None] = [None] * len(block.keys)
     precisions: list[Fraction | None] = [None] * len(block.keys)
     charges = [0] * len(block.keys)
+    noise: dict[Fraction, tuple[float, Fraction, int]] = {}
     for i, a in missing.items():
-        if given:
-            quanta = quanta_down(support_of(a, block.reach), funds.total)
-            sigma, precision = sigma_at_least(rho_of(quanta, funds.total), block.reach)
-        else:
-            sigma, precision = sigma_at_most(dyadic_up(a), lattice)
-            rho = block.reach**2 / (2 * Fraction(sigma) ** 2)
-            quanta = quanta_up(rho, funds.total)
-        sigmas[i], precisions[i], charges[i] = sigma, precision, quanta
+        if a not in noise:
+            noise[a] = _noise(a, block.reach, lattice, funds.total, given=given)
+        sigmas[i], precisions[i], charges[i] = noise[a]
     return Purchase(
         at, lattice.bits, tuple(sigmas), tuple(precisions), tuple(charges), purse, given
     )
+
+
+def _noise(
+    missing: Fraction, reach: Fraction, lattice: Lattice, total: Fraction, *, given: bool
+) -> tuple[float, Fraction, int]:
+    """(sigma, precision, quanta) that add ``missing`` precision: a target is met and its charge rounded
+    up; a spend that was given is rounded down and its noise fitted to it."""
+    if given:
+        quanta = quanta_down(support_of(missing, reach), total)
+        sigma, precision = sigma_at_least(rho_of(quanta, total), reach)
+        return sigma, precision, quanta
+    sigma, precision = sigma_at_most(dyadic_up(missing), lattice)
+    return sigma, precision, quanta_up(reach**2 / (2 * Fraction(sigma) ** 2), total)
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,9 @@ def _row(
 ) -> Row:
     known = [bought.after.known[b][i] for b in rule.parts.values()]
     newest = max(known, key=lambda k: k.last)
-    settled = ask.settlement(j, i) in bought.settled | bought.after.settled
+    settled = isinstance(rule.goal, Relative) and (
+        ask.settlement(j, i) in bought.settled or ask.settlement(j, i) in bought.after.settled
+    )
     empty = _empty(rule, i)
     hopeless = False
     if empty:

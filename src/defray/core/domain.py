@@ -385,11 +385,13 @@ class Column:
             return self._sides(operator, ((0, n),), EMPTY, EMPTY)
         if not snap:
             a, b = (self.show_point(shape.edge(j)) for j in (cell, cell + 1))
+            last = cell == n - 1
+            forms = f"{a}, or <= {b}" if last else f"{a} or {b}"
             raise LiteralRefused(
                 "off-grid",
                 f"{self.name} {operator} {self.show_point(x)} splits the cell "
-                f"[{a}, {b}{']' if cell == n - 1 else ')'} of the declared grid",
-                f'use {self.name} >= or < with {a} or {b}, or snap outward (snap="outward")',
+                f"[{a}, {b}{']' if last else ')'} of the declared grid",
+                f'use {self.name} >= or < with {forms}, or snap outward (snap="outward")',
             )
         # The part of the cell on either side of x is asked for, so the whole cell is in both sets.
         split = intervals.single(cell)

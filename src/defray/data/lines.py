@@ -40,7 +40,7 @@ class ExactLine:
 
     @property
     def scale(self) -> int:
-        return 10**self.places
+        return int(10**self.places)
 
     def floor(self, p: Fraction) -> int:
         """The last point at or before ``p``."""

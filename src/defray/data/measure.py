@@ -13,7 +13,7 @@ import math
 from fractions import Fraction
 
 from defray.core import intervals
-from defray.core.domain import Anything, Cuts, Grid, Values, Whole
+from defray.core.domain import Cuts, Grid, Whole
 from defray.core.intervals import Atoms
 from defray.data.lines import ExactLine, FloatLine, Point
 from defray.data.normalise import HALF, Normal
@@ -50,12 +50,14 @@ def _guard(normal: Normal, allowed: Atoms) -> str | None:
 def _units(normal: Normal, allowed: Atoms) -> str:
     column, line = normal.column, normal.line
     step = column.unit_step
-    if line is None or step is None or isinstance(line, ExactLine) and line.name in ("date", "timestamp"):
+    if (
+        line is None
+        or step is None
+        or (isinstance(line, ExactLine) and line.name in ("date", "timestamp"))
+    ):
         raise ValueError(f"column {column.name} cannot be summed")
-    if column.other == "clamp" and isinstance(column.shape, Values):
-        return _nearest_listed(normal)
     low, high = column.low_units, column.high_units
-    if column.other == "clamp" and not isinstance(column.shape, Anything):
+    if column.other == "clamp":
         low, high = (min(max(_round(p / step), low), high) for p in _ends(normal))
     if isinstance(line, FloatLine):
         return _float_units(normal, line, step, low, high, allowed)
@@ -124,7 +126,9 @@ def _exact_units(
         units = number if up == 1 else f"{number} * {d.integer(up)}"
     else:
         units = _divide_half_away(normal, number, up, down, least < 0)
-    exact = Fraction(first) == low * step * line.scale and Fraction(last) == high * step * line.scale
+    exact = (
+        Fraction(first) == low * step * line.scale and Fraction(last) == high * step * line.scale
+    )
     return units if exact else _clip(units, d.integer(low), d.integer(high))
 
 
@@ -170,18 +174,3 @@ def _float_units(
 def nearest_whole(x: str) -> str:
     """The nearest whole double, halves down."""
     return f"CASE WHEN {x} > floor({x}) + 0.5e0 THEN floor({x}) + 1 ELSE floor({x}) END"
-
-
-def _nearest_listed(normal: Normal) -> str:
-    """Units of the nearest listed value."""
-    column, line = normal.column, normal.line
-    assert isinstance(column.shape, Values) and line is not None and column.unit_step is not None
-    items = column.shape.items
-    low, high = column.low_units, column.high_units
-    branches = []
-    for atom in normal.by_value:
-        units = min(max(_round(Fraction(items[atom]) / column.unit_step), low), high)
-        spans = normal.spans(intervals.single(atom))
-        if spans:
-            branches.append(f"WHEN {normal.predicate(intervals.single(atom))} THEN {units}")
-    return f"CAST(CASE {' '.join(branches)} END AS HUGEINT)"

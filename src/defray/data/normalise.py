@@ -35,6 +35,11 @@ class Normal:
     line: Line | None
     dialect: Dialect
 
+    def __post_init__(self) -> None:
+        column = self.column
+        if column.other == "clamp" and isinstance(column.shape, Values | Anything):
+            raise ValueError(f"column {column.name} has no range to be clamped to")
+
     # -- predicates -----------------------------------------------------------------------------
 
     def predicate(self, atoms: Atoms) -> str | bool:
@@ -158,7 +163,9 @@ class Normal:
             low = line.low if line.low is not None else -(2**200)
             high = line.high if line.high is not None else 2**200
             for a, b in unbounded:
-                found.append((low if a is None else max(a, low), high if b is None else min(b, high)))
+                found.append(
+                    (low if a is None else max(a, low), high if b is None else min(b, high))
+                )
         return self._joined(span for span in found if span[0] <= span[1])
 
     def _joined(self, spans: Iterable[Span]) -> list[Span]:
@@ -201,25 +208,15 @@ class Normal:
             yield a, b
 
     @cached_property
-    def _listed(self) -> list[tuple[Point | None, Point | None] | None]:
-        """The range of points of each listed number: itself, or up to the middles when clamped."""
+    def _listed(self) -> list[tuple[Point, Point] | None]:
+        """The point of each listed number as a range; None where the type has no such number."""
         shape, line = self.column.shape, self.line
         assert isinstance(shape, Values) and line is not None
-        out: list[tuple[Point | None, Point | None] | None] = [None] * shape.count
-        order = self.by_value
-        points = [Fraction(shape.items[i]) for i in order]
-        seen: set[Point] = set()
-        for k, atom in enumerate(order):
-            if self.column.other == "clamp":
-                below = None if k == 0 else line.next(line.floor((points[k - 1] + points[k]) / 2))
-                above = None if k == len(order) - 1 else line.floor((points[k] + points[k + 1]) / 2)
-                out[atom] = (below, above)
-                continue
-            at = line.at(points[k])
-            if at is not None and at not in seen:
-                seen.add(at)
-                out[atom] = (at, at)
-        return out
+        points = [line.at(Fraction(item)) for item in shape.items]
+        first = {at: i for i, at in reversed(list(enumerate(points)))}
+        return [
+            (at, at) if at is not None and first[at] == i else None for i, at in enumerate(points)
+        ]
 
     @cached_property
     def by_value(self) -> list[int]:
@@ -234,13 +231,10 @@ class Normal:
         if column.bounds is None:
             if isinstance(column.shape, Anything):
                 return 0
-            return None if column.other != "clamp" else self._end_atom(sign)
+            if column.other != "clamp":
+                return None
+            return 0 if sign < 0 else column.proper - 1
         return self.locate(column.bounds[0 if sign < 0 else 1])
-
-    def _end_atom(self, sign: int) -> int:
-        if isinstance(self.column.shape, Values):
-            return self.by_value[0 if sign < 0 else -1]
-        return 0 if sign < 0 else self.column.proper - 1
 
     def locate(self, point: Fraction) -> int | None:
         """The proper atom of an exact number, None where it is outside the domain."""
@@ -250,9 +244,7 @@ class Normal:
             case Anything():
                 return 0
             case Values(items):
-                if not clamped:
-                    return items.index(point) if point in items else None
-                return min(self.by_value, key=lambda i: abs(Fraction(items[i]) - point))
+                return items.index(point) if point in items else None
             case Whole(low, high):
                 whole = math.ceil(point - HALF)
                 if clamped:

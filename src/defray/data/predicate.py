@@ -81,9 +81,7 @@ def _collect(region: Region, by_column: dict[int, list[Node]], names: dict[Node,
     by_column.setdefault(region.column, []).append(region)
 
 
-def _inline(
-    node: Node, predicate: Predicate, names: dict[Node, str], *, top: bool = False
-) -> str:
+def _inline(node: Node, predicate: Predicate, names: dict[Node, str], *, top: bool = False) -> str:
     if node in names and not top:
         return names[node]
     parts: list[str] = []
@@ -93,7 +91,7 @@ def _inline(
         side = predicate(node.column, atoms)
         if side is False:
             continue
-        rest = "TRUE" if child is True else _inline(child, predicate, names)  # type: ignore[arg-type]
+        rest = "TRUE" if child is True else _inline(child, predicate, names)
         terms = [t for t in ("TRUE" if side is True else side, rest) if t != "TRUE"]
         parts.append(" AND ".join(terms) or "TRUE")
     if not parts:

@@ -4,7 +4,8 @@ The cast never raises, whatever a row holds.  Text that cannot be read as the de
 are values for which the cast has no answer (a timestamp beyond the type's range).  In particular
 
 * numbers in text are read as DOUBLE, or as DECIMAL(38, s) where the declared integers or decimals need
-  more than 53 bits; a fraction in an integer column stays a fraction, so it is *outside* the domain;
+  more than 53 bits (what is too large for that, infinity too, is its largest number, which is outside);
+  a fraction in an integer column stays a fraction, so it is *outside* the domain;
 * booleans are read from 0 and 1 and from ``true t yes y 1 / false f no n 0`` in any case;
 * a timestamp with a time zone (or text with an offset) is moved to UTC, text without one is UTC;
   the date of a timestamp is the day it falls on, the timestamp of a date is its midnight;
@@ -108,11 +109,15 @@ def _number(column: Column, physical: str, x: str, is_text: bool) -> tuple[str, 
         top = 10**digits - 1
         return x, ExactLine("decimal", places, digits, -top, top)
     if is_text:
-        places = _places(column)
-        if places is None:
+        spare = _places(column)
+        if spare is None:
             return f"TRY_CAST({x} AS DOUBLE)", FloatLine()
         top = 10**38 - 1
-        return f"TRY_CAST({x} AS DECIMAL(38,{places}))", ExactLine("decimal", places, 38, -top, top)
+        first, last = (DUCKDB.decimal(n, spare, 38) for n in (-top, top))
+        rough = f"TRY_CAST({x} AS DOUBLE)"
+        beyond = f"CASE WHEN {rough} < 0 THEN {first} WHEN {rough} BETWEEN 0 AND 'inf' THEN {last} END"
+        exact = f"coalesce(TRY_CAST({x} AS DECIMAL(38,{spare})), {beyond})"
+        return exact, ExactLine("decimal", spare, 38, -top, top)
     raise Unreadable
 
 

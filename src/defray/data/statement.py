@@ -33,13 +33,11 @@ def statement(
     dialect: Dialect,
     *,
     kept: bool = False,
-    tree_limit: int = TREE_LIMIT,
-    atom_groups: int = ATOM_GROUPS,
 ) -> Statement:
     """``table`` is a FROM item with the columns the normals name; ``kept``: it holds only the rows that
     the contract keeps."""
-    chosen = where(scan.region, lambda c, atoms: normals[c].predicate(atoms), limit=tree_limit)
-    keys = _keys(scan, normals, chosen, atom_groups)
+    chosen = where(scan.region, lambda c, atoms: normals[c].predicate(atoms), limit=TREE_LIMIT)
+    keys = _keys(scan, normals, chosen)
     index = {normal.column.name: i for i, normal in enumerate(normals)}
 
     def allowed(column: int) -> Atoms:
@@ -58,7 +56,10 @@ def statement(
     keeps = [] if kept else [n.keep for n in normals if n.keep is not None]
     conditions = [f"({c})" for c in (*keeps, chosen.condition) if c is not None]
     inner = ", ".join(
-        [*(f"{e} AS g{i}" for i, e in enumerate(exprs)), *(f"{m} AS m{i}" for i, m in enumerate(measures))]
+        [
+            *(f"{e} AS g{i}" for i, e in enumerate(exprs)),
+            *(f"{m} AS m{i}" for i, m in enumerate(measures)),
+        ]
     )
     sql = f"SELECT {inner} FROM {table}"
     if conditions:
@@ -73,10 +74,8 @@ def statement(
     return Statement(sql, _reader(scan, normals, keys, chosen))
 
 
-def _keys(
-    scan: Scan, normals: Sequence[Normal], chosen: Where, atom_groups: int
-) -> list[Key]:
-    by_atom = prod(normals[a.column].column.width for a in scan.axes) <= atom_groups
+def _keys(scan: Scan, normals: Sequence[Normal], chosen: Where) -> list[Key]:
+    by_atom = prod(normals[a.column].column.width for a in scan.axes) <= ATOM_GROUPS
     alone = len(scan.axes) == 1 and chosen.root is None
     return [
         key(

@@ -94,7 +94,8 @@ class Release:
     the contract, covers ``max_i reach**2 / (2 sigmas[i]**2)``.  ``keys[i]`` identifies functional i (see
     :func:`defray.query.descriptor.key`); keys are derived from the rest and not stored in the body.
     ``settles`` are keys of (functional, target) pairs whose data-dependent target this release met: asked
-    again they are free.  They fold to ``Known`` rows of precision 0.  ``question`` is the canonical SQL of the ask it was bought for; ``ask`` groups releases of one ask.
+    again they are free.  They fold to ``Known`` rows of precision 0.  ``question`` is the canonical SQL of
+    the ask it was bought for; ``ask`` groups releases of one ask.
     """
 
     version: int

@@ -8,24 +8,21 @@ alone.
 
 from __future__ import annotations
 
-import json
 import os
-import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Self
-from urllib.parse import quote
+from typing import Final, Self
 
-from defray.core.amounts import QUANTA
-from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerMismatch
+from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError
 from defray.ledger import files
+from defray.ledger.creation import compare, connect, create, first_terms, stored_secret
 from defray.ledger.pool import Pool, forked, tainted
-from defray.ledger.records import Entry, Epoch, Known, Terms, canonical
-from defray.ledger.schema import APPLICATION, STEPS, Step, advance, recognise
+from defray.ledger.records import Entry, Epoch, Known, Terms
+from defray.ledger.schema import STEPS, Step, recognise
 from defray.ledger.session import (
     KNOWN,
     UNREADABLE,
@@ -53,8 +50,8 @@ class SqliteLedger:
         try:
             with self._translated(), self._pool.lend() as sql:
                 recognise(sql, path, steps, write=writable)
-                self._terms = _first_terms(sql, path)
-                self._secret = _secret(sql, path)
+                self._terms = first_terms(sql, path)
+                self._secret = stored_secret(sql, path)
         except BaseException:
             self._pool.close()
             raise
@@ -78,10 +75,10 @@ class SqliteLedger:
         place = Path(os.path.realpath(path))
         files.refuse_network(place, mounts)
         if not files.check_place(place):
-            _create(place, terms, steps)
+            create(place, terms, steps)
         ledger = cls(place, timeout=timeout, writable=True, steps=steps)
         try:
-            _compare(ledger.terms, terms, place)
+            compare(ledger.terms, terms, place)
         except BaseException:
             ledger.close()
             raise
@@ -124,7 +121,7 @@ class SqliteLedger:
 
     @contextmanager
     def transaction(self) -> Iterator[SqliteTransaction]:
-        with self._pool.lend() as sql, self._turn() as remaining, self._translated():
+        with self._turn() as remaining, self._pool.lend() as sql, self._translated():
             self._begin(sql, remaining)
             try:
                 transaction = SqliteTransaction(sql, self._path, self._epochs, self._terms)
@@ -144,7 +141,7 @@ class SqliteLedger:
                 raise
 
     def entries(self, start: int = 1) -> Iterator[Entry]:
-        """The log from ``start`` to what was the newest entry at the first step."""
+        """The log in order, from ``start`` to what was the newest entry at the first step."""
         with self.view() as view:
             newest = view.seq
         while start <= newest:
@@ -177,7 +174,7 @@ class SqliteLedger:
         return None if row is None else str(row[0])
 
     def remember(self, name: str, text: str) -> None:
-        with self._pool.lend() as sql, self._turn() as remaining, self._translated():
+        with self._turn() as remaining, self._pool.lend() as sql, self._translated():
             self._begin(sql, remaining)
             try:
                 sql.execute(
@@ -230,7 +227,7 @@ class SqliteLedger:
     def _connect(self) -> sqlite3.Connection:
         if tainted(self._path):
             raise forked(self._path)
-        return _connect(self._path, self._timeout, writable=self._writable)
+        return connect(self._path, self._timeout, writable=self._writable)
 
     @contextmanager
     def _turn(self) -> Iterator[float]:
@@ -281,112 +278,3 @@ class SqliteLedger:
             raise forked(self._path)
         if sql.in_transaction:
             sql.execute(how)
-
-
-def _connect(path: Path, timeout: float, *, writable: bool) -> sqlite3.Connection:
-    mode = "rw"  # even to read, where it can be had: then the last to leave tidies up the log
-    if not writable and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-        mode = "ro" if Path(f"{path}-wal").exists() else "ro&immutable=1"
-    uri = f"file:{quote(str(path))}?mode={mode}"
-    sql = sqlite3.connect(
-        uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
-    )
-    try:
-        sql.execute("PRAGMA trusted_schema = OFF")
-        sql.execute("PRAGMA synchronous = FULL")
-        sql.execute("PRAGMA fullfsync = ON")
-        if not writable:
-            sql.execute("PRAGMA query_only = ON")
-        elif sql.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
-            raise LedgerError(
-                f"The ledger {path} lies where SQLite cannot keep a write-ahead log.",
-                hint="Keep it on a local disk.",
-                path=str(path),
-            )
-    except BaseException:
-        sql.close()
-        raise
-    return sql
-
-
-def _create(path: Path, terms: Terms, steps: Sequence[Step]) -> None:
-    """Make a whole ledger under another name, then give it its own in one step, if still free."""
-    if terms.rho <= 0 or any(c < 0 for c in terms.caps.values()):
-        raise LedgerError(
-            "The terms of a ledger need a positive rho and caps that are not negative."
-        )
-    if sum(terms.caps.values()) > QUANTA:
-        raise LedgerError("The purses' caps together exceed the contract.")
-    fresh = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.new")
-    try:
-        files.make_private(fresh)
-        sql = _connect(fresh, 1.0, writable=True)
-        try:
-            sql.execute("BEGIN IMMEDIATE")
-            sql.execute(f"PRAGMA application_id = {APPLICATION}")
-            advance(sql, steps)
-            sql.execute(
-                "INSERT INTO meta(name, value) VALUES ('secret', ?)", (secrets.token_bytes(32),)
-            )
-            SqliteTransaction(sql, path, {}, terms).start()
-            sql.execute("COMMIT")
-        finally:
-            sql.close()
-        files.sync(fresh)
-        files.publish(fresh, path)
-    except OSError as error:
-        raise files.from_os(error, path) from None
-    except sqlite3.Error as error:
-        raise files.from_sqlite(error, path) from None
-    finally:
-        files.discard(fresh)
-
-
-def _first_terms(sql: sqlite3.Connection, path: Path) -> Terms:
-    row = sql.execute("SELECT body FROM entries WHERE seq = 1 AND kind = 'open'").fetchone()
-    try:
-        return Terms.from_json(json.loads(row[0]))
-    except UNREADABLE:
-        raise unreadable(path, "its terms") from None
-
-
-def _secret(sql: sqlite3.Connection, path: Path) -> bytes:
-    row = sql.execute("SELECT value FROM meta WHERE name = 'secret'").fetchone()
-    if row is None or not isinstance(row[0], bytes) or len(row[0]) != 32:
-        raise unreadable(path, "its secret")
-    return row[0]
-
-
-def _compare(ledger: Terms, contract: Terms, path: Path) -> None:
-    old, new = (dict(_flat(json.loads(canonical(terms.to_json())))) for terms in (ledger, contract))
-    differing = [
-        {"term": name, "ledger": old.get(name), "contract": new.get(name)}
-        for name in sorted(old.keys() | new.keys())
-        if old.get(name, _ABSENT) != new.get(name, _ABSENT)
-    ]
-    if differing:
-        listed = "; ".join(
-            f"{d['term']} is {_spell(d['ledger'])} in the ledger, {_spell(d['contract'])} in the contract"
-            for d in differing
-        )
-        raise LedgerMismatch(
-            f"The ledger {path} was made under other terms: {listed}.",
-            hint="Restore the contract's terms, or start a new ledger for a new contract.",
-            path=str(path),
-            differing=differing,
-        )
-
-
-_ABSENT: Final = object()
-
-
-def _spell(value: Any) -> str:
-    return "absent" if value is None else canonical(value).decode("ascii")
-
-
-def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in data.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value

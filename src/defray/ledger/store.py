@@ -24,6 +24,10 @@ class View(Protocol):
         """The seq of the newest entry."""
 
     @property
+    def head(self) -> str:
+        """The hash of the newest entry: it commits to the whole log, so certificates name it."""
+
+    @property
     def epoch(self) -> Epoch | None:
         """The newest data version; None on a ledger that has not seen one."""
 

@@ -41,21 +41,20 @@ def read(reader: Reader) -> Clause:
     if reader.take_word("ERROR"):
         reader.need_word("WITHIN")
         while True:
+            start = reader.now.start
             goals.append(_goal(reader))
+            if len(goals) > 1 and any(name is None for name, _ in goals):
+                raise reader.refuse(
+                    "bad-accuracy",
+                    "one goal serves all outputs; several goals need FOR",
+                    (start, reader.last_end),
+                    "write ERROR WITHIN 50 FOR n, 2% FOR m AT CONFIDENCE 95%",
+                )
             if not reader.take_sign(","):
                 break
-        if len(goals) > 1:
-            for name, _ in goals:
-                if name is None:
-                    raise reader.refuse(
-                        "bad-accuracy",
-                        "one goal serves all outputs, several need FOR",
-                        (reader.now.start, reader.now.end),
-                        "write ERROR WITHIN 50 FOR n, 2% FOR m AT CONFIDENCE 95%",
-                    )
     confidence = None
     if reader.take_word("AT") and reader.now.word != "CONFIDENCE":
-        raise reader.unexpected(EXAMPLE)
+        raise reader.refuse("bad-accuracy", "CONFIDENCE is expected here", reader.now, EXAMPLE)
     if reader.take_word("CONFIDENCE"):
         confidence = _confidence(reader)
     simultaneous = None

@@ -13,7 +13,7 @@ from typing import Literal
 from defray.core import intervals
 from defray.core.domain import Anything, Column, Cuts, Domain, Grid, Values, Whole
 from defray.core.intervals import EMPTY, Atoms
-from defray.query.refusals import RESERVED
+from defray.query.reader import identifier
 from defray.query.region import EVERYWHERE, NOWHERE, Node, Region, Regions
 
 MAX_LENGTH = 60_000
@@ -62,16 +62,6 @@ def _join(parts: list[Text], word: Literal["and", "or"]) -> Text:
     return Text(f" {word.upper()} ".join(part.sql for part in parts), word, depth)
 
 
-def identifier(name: str) -> str:
-    """A name as SQL text, quoted where it must be.
-
-    >>> identifier("age"), identifier("order"), identifier("my age")
-    ('age', '"order"', '"my age"')
-    """
-    plain = name.isascii() and name.isidentifier() and name.upper() not in RESERVED
-    return name if plain else '"' + name.replace('"', '""') + '"'
-
-
 # -- one column ---------------------------------------------------------------------------------------
 
 
@@ -96,15 +86,16 @@ def atoms_condition(column: Column, atoms: Atoms) -> Text:
     parts = [
         Text(f"{name} IS NOT NULL")
         if known == column.non_nulls
-        else _known_condition(column, known)
+        else _known_condition(column, known, or_null=bool(null))
     ]
-    if null:
+    if null and not parts[0].sql.endswith(" IS UNKNOWN"):
         parts.append(Text(f"{name} IS NULL"))
     return disjunction(parts)
 
 
-def _known_condition(column: Column, atoms: Atoms) -> Text:
-    """Some, not all, of the atoms that are not NULL."""
+def _known_condition(column: Column, atoms: Atoms, *, or_null: bool) -> Text:
+    """Some, not all, of the atoms that are not NULL; with ``or_null`` the condition may hold for NULL
+    too, since that is asked for anyway."""
     if isinstance(column.shape, Anything):
         raise ValueError(f"column {column.name} has no declared domain")
     proper = intervals.intersection(atoms, ((0, column.proper),))
@@ -116,9 +107,9 @@ def _known_condition(column: Column, atoms: Atoms) -> Text:
             return _in_list(column, missing, negated=True)
         # Every order is UNKNOWN for OTHER and NULL, and for nothing else.
         name, low = identifier(column.name), _shown(column, 0)
-        outside = conjunction(
-            [Text(f"{name} IS NOT NULL"), Text(f"({name} >= {low}) IS UNKNOWN", depth=1)]
-        )
+        outside = Text(f"({name} >= {low}) IS UNKNOWN", depth=1)
+        if column.null_atom is not None and not or_null:
+            outside = conjunction([Text(f"{name} IS NOT NULL"), outside])
         return disjunction([_proper_condition(column, proper), outside]) if proper else outside
     forms = [_proper_condition(column, proper)]
     if other is None:
@@ -223,7 +214,7 @@ def region_condition(domain: Domain, regions: Regions, region: Region) -> Text:
         children = [child for _, child in node.edges]
         first: list[Text] = []
         last: list[Text] = []
-        for child in children:
+        for own, child in node.edges:
             if child is NOWHERE:
                 continue
             atoms = _absorbed(regions, node, child)
@@ -237,7 +228,9 @@ def region_condition(domain: Domain, regions: Regions, region: Region) -> Text:
             if atoms == ((0, column.width),):
                 last.extend(rest)
             elif rest:
-                first.append(conjunction([atoms_condition(column, atoms), disjunction(rest)]))
+                sides = (atoms_condition(column, atoms), atoms_condition(column, own))
+                shorter = min(sides, key=lambda side: len(side.sql))
+                first.append(conjunction([shorter, disjunction(rest)]))
         return first + last
 
     return disjunction(terms(region))

@@ -103,7 +103,7 @@ def _read_group(scope: Scope, items: Sequence[Item]) -> tuple[Axis, str]:
             )
         key = read_key(reader)
         if reader.now.kind == "op" and reader.now.text in refusals.SIGNS:
-            raise reader.unexpected("")
+            raise reader.unsupported(refusals.GROUP_ARITHMETIC, reader.now)
         key = _by_alias(scope, key, items)
     axis = resolve_axis(scope, key)
     for item in items:

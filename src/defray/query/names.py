@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from defray.core.domain import Column, Domain, LiteralRefused
-from defray.query.reader import Name, Reader, Span
+from defray.query.reader import Name, Reader, Span, identifier
 
 MAX_COLUMNS_TOLD = 8
 
@@ -50,12 +50,16 @@ class Scope:
         folded = name.text.casefold()
         same = [n for n in self.domain.names if n.casefold() == folded]
         if same:
-            return "write it quoted, exactly: " + " or ".join(f'"{n}"' for n in same[:3])
+            return "the declared name is " + " or ".join(f'"{n}"' for n in same[:3])
         by_fold = {n.casefold(): n for n in self.domain.names}
-        near = [by_fold[n] for n in difflib.get_close_matches(folded, list(by_fold), 3, 0.6)]
+        near = [
+            identifier(by_fold[n]) for n in difflib.get_close_matches(folded, list(by_fold), 3, 0.7)
+        ]
+        if len(near) == 1:
+            return f"the nearest declared column is {near[0]}"
         if near:
             return "the nearest declared columns are " + ", ".join(near)
-        told = self.domain.names[:MAX_COLUMNS_TOLD]
+        told = map(identifier, self.domain.names[:MAX_COLUMNS_TOLD])
         more = ", ..." if len(self.domain.names) > MAX_COLUMNS_TOLD else ""
         return "the declared columns are " + ", ".join(told) + more
 

@@ -84,6 +84,8 @@ class Operands:
             raise reader.unsupported(refusals.INTERVALS, token)
         if ahead.kind == "op" and ahead.text == "(":
             self._refuse_call(token)
+        if token.word in refusals.CLOCKS and self._scope.domain.find(token.text) is None:
+            raise reader.function(token)
         return self._ref()
 
     def _reserved(self, token: Token) -> Literal:

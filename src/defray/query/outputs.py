@@ -57,9 +57,7 @@ def read_items(reader: Reader) -> list[Item]:
 def _read_item(reader: Reader) -> Item:
     token = reader.now
     if reader.at_sign("*"):
-        raise reader.unsupported(
-            ("SELECT * is", "rows are never returned: write COUNT(*), or name an aggregate"), token
-        )
+        raise reader.unsupported(refusals.STAR, token)
     if token.word in ("DISTINCT", "ALL"):
         raise reader.unsupported((f"SELECT {token.word} is", refusals.DISTINCT[1]), token)
     if token.word == "TOP" and reader.ahead().kind == "number":
@@ -70,6 +68,8 @@ def _read_item(reader: Reader) -> Item:
         opens_query = reader.ahead().word in ("SELECT", "WITH", "VALUES", "FROM")
         entry = refusals.SUBQUERIES if opens_query else refusals.OUTPUT_ARITHMETIC
         raise reader.unsupported(entry, token)
+    if token.kind == "end" or token.word == "FROM":
+        raise reader.unexpected("COUNT(*) or another aggregate is expected here")
     what = read_call(reader) or read_key(reader)
     if reader.at_sign("+", "-", "*", "/", "%", "//", "^", "**", "||", "<<", ">>", "&", "|"):
         raise reader.unsupported(refusals.OUTPUT_ARITHMETIC, reader.now)
@@ -111,7 +111,11 @@ def read_call(reader: Reader) -> Call | None:
     elif function == "COUNT" and inside.kind == "number":
         number(reader.text, inside)
         reader.next()
-    elif inside.kind in ("number", "string") or reader.at_sign("*", ")"):
+    elif (
+        inside.kind in ("number", "string")
+        or inside.word in ("NULL", "TRUE", "FALSE")
+        or reader.at_sign("*", ")")
+    ):
         raise reader.refuse(
             "syntax", f"{token.word} needs a column", inside, f"write {token.word}(column)"
         )
@@ -141,9 +145,9 @@ def read_key(reader: Reader) -> Key:
         name = reader.column_name()
         reader.need_sign(")")
         return Key(name, level.text.lower(), level, token.start, reader.last_end)
+    if token.kind == "word" and reader.ahead().kind == "op" and reader.ahead().text == "(":
+        raise reader.function(token)
     name = reader.column_name()
-    if reader.at_sign("("):
-        raise reader.unexpected("a column is expected here")
     return Key(name, "value", None, name.start, name.end)
 
 

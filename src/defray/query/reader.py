@@ -11,6 +11,16 @@ from defray.query.tokens import MAX_NAME, Token, lex
 Span = tuple[int, int]
 
 
+def identifier(name: str) -> str:
+    """A name as SQL text, quoted where it must be.
+
+    >>> identifier("age"), identifier("order"), identifier("my age")
+    ('age', '"order"', '"my age"')
+    """
+    plain = name.isascii() and name.isidentifier() and name.upper() not in refusals.RESERVED
+    return name if plain else '"' + name.replace('"', '""') + '"'
+
+
 @dataclass(frozen=True, slots=True)
 class Name:
     """A name as written, with its qualifier if it has one."""
@@ -99,6 +109,8 @@ class Reader:
         if not self.at_sign("."):
             return first
         self.next()
+        if self.at_sign("*"):
+            raise self.unsupported(refusals.STAR, self.now)
         last = self.name("a column", reserved=True)
         return Name(last.text, last.quoted, first.start, last.end, qualifier=first.text)
 
@@ -120,6 +132,8 @@ class Reader:
         token = self.now
         if token.kind == "op" and token.text in refusals.SIGNS:
             return self.unsupported(refusals.SIGNS[token.text], token)
+        if token.word == "USING" and self.ahead().word == "SAMPLE":
+            return self.unsupported(refusals.SAMPLES, token)
         if token.word in refusals.WORDS:
             return self.unsupported(refusals.WORDS[token.word], token)
         if token.kind == "word" and self.ahead().kind == "op" and self.ahead().text == "(":

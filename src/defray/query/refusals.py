@@ -6,6 +6,7 @@ to things; nothing is accepted because it is missing here.
 
 from __future__ import annotations
 
+STAR = ("SELECT * is", "rows are never returned: write COUNT(*), or name an aggregate")
 JOINS = (
     "joins are",
     "ask one table; the curator may declare a view over several tables as the source",
@@ -18,6 +19,10 @@ ARITHMETIC = (
 OUTPUT_ARITHMETIC = (
     "arithmetic on outputs is",
     "select the aggregates alone and compute with the answers: SUM(a), COUNT(*)",
+)
+GROUP_ARITHMETIC = (
+    "grouping by an expression is",
+    "group by the column itself: its groups are the declared values or bins",
 )
 PATTERNS = ("patterns are", "list the values that match: column IN ('a', 'b')")
 SETS = ("combining queries is", "ask each query alone, or join the conditions with OR")
@@ -280,9 +285,12 @@ FUNCTIONS: dict[str, str] = {
         ("COUNTIF", "COUNT_IF", "SUM_IF", "SUMIF"), "write COUNT(*) with the condition in WHERE"
     ),
     **dict.fromkeys(
-        ("CURRENT_DATE", "NOW", "TODAY", "GETDATE"), "write the date itself: DATE '2020-01-31'"
+        ("CURRENT_DATE", "CURRENT_TIMESTAMP", "NOW", "TODAY", "GETDATE"),
+        "write the date itself: DATE '2020-01-31'",
     ),
 }
+CLOCKS = ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP")
+"""Functions that SQL calls without parentheses."""
 OTHER_FUNCTION = (
     "COUNT(*), COUNT(column), SUM(column), AVG(column) and date_trunc('month', column) work"
 )

@@ -9,10 +9,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 from defray.core.domain import Domain, show_number
-from defray.query.conditions import TooLong, identifier, region_condition
+from defray.query.conditions import TooLong, region_condition
 from defray.query.descriptor import Accuracy, Aggregate, Axis, Having, Order, Question
 from defray.query.groups import axis_label
 from defray.query.outputs import default_alias
+from defray.query.reader import identifier
 from defray.query.region import EVERYWHERE, Region, Regions, TooComplex
 
 MAX_STEPS = 200_000

@@ -155,7 +155,7 @@ class Where:
                 found = self._between(left, start)
             elif reader.take_word("IN"):
                 found = self._in(left, start)
-            elif negated:
+            elif negated or reader.now.word in refusals.WORDS:
                 raise reader.unexpected("IN or BETWEEN is expected here")
             else:
                 return left

@@ -1,0 +1,229 @@
+"""Answers and quotes as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from rich.table import Table
+from rich.text import Text
+
+from defray.cli import numbers, screen
+from defray.cli.numbers import percent, rho
+from defray.cli.screen import say
+from defray.core.answer import Answer, Item, Quote, Row
+from defray.core.domain import Label
+from defray.core.zcdp import epsilon_for
+
+CHART = 28
+"""Characters of the chart of a table; narrow terminals get half of them, or none."""
+
+
+def show_answer(answer: Answer, *, footer: bool = True) -> None:
+    """One row as a line, more as a table; then what it cost and what was answered."""
+    if len(answer.rows) == 1 and not answer.rows[0].group:
+        say(_line(answer.rows[0]))
+    elif answer.rows:
+        say(_table(answer.rows))
+    else:
+        say("no group is left: HAVING and LIMIT chose by the noisy values")
+    if footer:
+        _footer(answer)
+
+
+def label(value: Label) -> str:
+    """A group's label.
+
+    >>> label(None), label(True), label(3)
+    ('NULL', 'TRUE', '3')
+    """
+    if value is None:
+        return "NULL"
+    return str(value).upper() if isinstance(value, bool) else screen.safe(str(value))
+
+
+def plus_minus() -> str:
+    return "+/-" if screen.plain() else "±"
+
+
+def _line(row: Row) -> Text:
+    n = numbers.shown(row.value, row.low, row.high, row.half_width)
+    line = Text(style="")
+    if row.value is None:
+        line.append(f"unknown (between {n.low} and {n.high})", "bold")
+    else:
+        line.append(f"{n.value} {plus_minus()} {n.half}", "bold")
+        line.append(f" ({percent(row.confidence)}: {n.low} .. {n.high})")
+    line.append("   ")
+    line.append(*_met(row, "target "))
+    line.append(f"   charged {rho(row.charged_rho)} rho, reused {rho(row.reused_rho)}")
+    return line
+
+
+def _met(row: Row, prefix: str = "") -> tuple[str, str]:
+    if row.met:
+        return f"{prefix}met", "green"
+    return f"{prefix}not met" + (f" ({row.note})" if row.note else ""), "yellow"
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    several = len({row.aggregate for row in rows}) > 1
+    width = screen.out().width
+    chart = (CHART if width >= 110 else CHART // 2 if width >= 90 else 0) if _charted(rows) else 0
+    table = new_table()
+    for name in rows[0].group:
+        table.add_column(name)
+    if several:
+        table.add_column("of")
+    table.add_column("value", justify="right", style="bold")
+    table.add_column(plus_minus(), justify="right")
+    table.add_column(f"{percent(rows[0].confidence)} interval", justify="right")
+    if chart:
+        table.add_column("", no_wrap=True)
+    for name in ("met", "charged rho", "reused rho"):
+        table.add_column(name, justify="left" if name == "met" else "right")
+    for row in rows:
+        n = numbers.shown(row.value, row.low, row.high, row.half_width)
+        interval = f"{n.low} .. {n.high}"
+        if row.value is None:
+            texts = ["unknown", "", f"between {n.low} and {n.high}"]
+        else:
+            texts = [n.value, n.half, interval]
+        cells = [Text(label(v)) for v in row.group.values()]
+        cells += [Text(row.aggregate)] if several else []
+        cells += [Text(t) for t in texts]
+        cells += [Text(_bar(row, rows, chart))] if chart else []
+        met, style = _met(row)
+        cells += [
+            Text("yes" if row.met else met.removeprefix("not met").strip(" ()") or "no", style),
+            Text(rho(row.charged_rho)),
+            Text(rho(row.reused_rho)),
+        ]
+        table.add_row(*cells)
+    return table
+
+
+def new_table() -> Table:
+    from rich import box
+
+    plain = screen.plain()
+    return Table(box=box.ASCII2 if plain else box.SIMPLE_HEAD, show_edge=False, header_style="dim")
+
+
+def _charted(rows: Sequence[Row]) -> bool:
+    """A chart compares rows of one aggregate."""
+    return len({row.aggregate for row in rows}) < len(rows)
+
+
+def _bar(row: Row, rows: Sequence[Row], width: int) -> str:
+    axis = numbers.axis_of([(r.low, r.high) for r in rows if r.aggregate == row.aggregate])
+    return numbers.bar(row.low, row.value, row.high, axis, width, ascii_only=screen.plain())
+
+
+def _footer(answer: Answer) -> None:
+    money = (
+        f"charged {rho(answer.charged_rho)} rho, credited {rho(answer.reused_rho)} from "
+        f"earlier releases; {rho(answer.remaining_rho)} rho remain"
+    )
+    say(money)
+    if len(answer.items) > 1:
+        say(bill(answer.items))
+    if answer.simultaneous:
+        say("the intervals hold together at the confidence asked", "dim")
+    for text in answer.notes:
+        say(f"note: {text}", "dim")
+    say(f"answered: {answer.question}", "dim")
+    say(numbers.ROUNDED, "dim")
+
+
+def bill(items: Sequence[Item]) -> str:
+    """What was measured, and for how much."""
+    return "bill: " + ", ".join(
+        f"{i.measure} {rho(i.charged_rho)} rho"
+        + (f" from the {i.purse} purse" if i.purse != "answer" else "")
+        for i in items
+    )
+
+
+# -- quotes ------------------------------------------------------------------------------------------
+
+
+def show_quote(quote: Quote, delta: float | None) -> None:
+    """What one question would cost."""
+    if quote.exact:
+        say(f"costs {rho(quote.charged_rho)} rho{_epsilon(quote.charged_rho, delta)}", "bold")
+    else:
+        say(
+            f"costs {rho(quote.low_rho)} to {rho(quote.high_rho)} rho"
+            f"{_epsilon(quote.high_rho, delta, 'at most ')}, of which "
+            f"{rho(quote.first_rho)} come first",
+            "bold",
+        )
+    say(
+        f"credited {rho(quote.reused_rho)} rho from earlier releases; "
+        f"{rho(quote.remaining_rho)} rho remain; " + _fits(quote)
+    )
+    if len(quote.items) > 1:
+        say(bill(quote.items))
+    for text in quote.notes:
+        say(f"note: {text}", "dim")
+    say(f"asked: {quote.question}", "dim")
+    say("nothing was spent", "dim")
+
+
+def _fits(quote: Quote) -> str:
+    if quote.fits:
+        return "it fits"
+    if quote.best:
+        best = ", ".join(f"within {goal} for {alias}" for alias, goal in quote.best.items())
+        return f"it does not fit; what does: {best}"
+    return "it may not fit" if not quote.exact else "it does not fit"
+
+
+def _epsilon(charge: float, delta: float | None, prefix: str = "") -> str:
+    if delta is None:
+        return ""
+    return f" ({prefix}epsilon {epsilon_for(Fraction(charge), delta):.3g} at delta {delta:g} alone)"
+
+
+def total_of(quotes: Sequence[Quote], delta: float | None) -> dict[str, object]:
+    """The prices of a list together, in rho and, where delta is known, in epsilon."""
+    low = sum((Fraction(q.low_rho) for q in quotes), Fraction(0))
+    high = sum((Fraction(q.high_rho) for q in quotes), Fraction(0))
+    total: dict[str, object] = {
+        "exact": all(q.exact for q in quotes),
+        "charged_rho": float(low),
+        "low_rho": float(low),
+        "high_rho": float(high),
+        "fits": all(q.fits for q in quotes),
+    }
+    if delta is not None:
+        total["epsilon"] = {"delta": delta, "low": epsilon_for(low, delta),
+                            "high": epsilon_for(high, delta)}  # fmt: skip
+    return total
+
+
+def show_quotes(quotes: Sequence[Quote], delta: float | None) -> None:
+    """The prices of a file of questions, and one total."""
+    table = new_table()
+    table.add_column("#", justify="right", style="dim")
+    table.add_column("question", overflow="fold")
+    for name in ("charge in rho", "credited"):
+        table.add_column(name, justify="right")
+    table.add_column("fits")
+    for i, q in enumerate(quotes, 1):
+        charge = rho(q.low_rho) if q.exact else f"{rho(q.low_rho)} .. {rho(q.high_rho)}"
+        fits = Text("yes", "green") if q.fits else Text("no" if q.exact else "maybe", "yellow")
+        question = Text(screen.safe(q.question))
+        table.add_row(str(i), question, charge, rho(q.reused_rho), fits)
+    say(table)
+    low, high = sum(q.low_rho for q in quotes), sum(q.high_rho for q in quotes)
+    exact = all(q.exact for q in quotes)
+    amount = rho(low) if exact else f"{rho(low)} to {rho(high)}"
+    say(f"total {amount} rho{_epsilon(high, delta, '' if exact else 'at most ')}", "bold")
+    for q in quotes:
+        if not q.fits:
+            say(f"question {quotes.index(q) + 1}: {_fits(q)}")
+    for text in dict.fromkeys(text for q in quotes for text in q.notes):
+        say(f"note: {text}", "dim")
+    say("asked in this order, each crediting those before it; nothing was spent", "dim")

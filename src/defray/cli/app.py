@@ -1,0 +1,306 @@
+"""The commands and their options.  Each imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Group, Parameter
+
+from defray import __version__
+from defray.cli import screen
+from defray.cli.screen import say, show
+
+if TYPE_CHECKING:
+    from defray.core.contract import Contract
+    from defray.session import Session
+
+app = App(
+    name="defray",
+    version=__version__,
+    help=(
+        "Ask a private table statistical questions at the accuracy you need. "
+        "Past answers defray the next one."
+    ),
+    help_format="plaintext",
+)
+curating = Group.create_ordered("For the curator")
+asking = Group.create_ordered("For the analyst")
+reading = Group.create_ordered("The books")
+ledger_app = App(name="ledger", help="Look after the ledger file.", group=reading)
+app.command(ledger_app)
+app.register_install_completion_command()
+
+DEFAULT_CONTRACT = "contract.toml"
+UNNAMED = f"The contract file (default: $DEFRAY_CONTRACT, else ./{DEFAULT_CONTRACT})."
+
+Named = Annotated[Path | None, Parameter(name=["--contract", "-c"], help=UNNAMED)]
+Json = Annotated[
+    bool, Parameter(name="--json", negative="", help="One JSON document, every digit.")
+]
+Sql = Annotated[
+    str,
+    Parameter(
+        allow_leading_hyphen=True,
+        help="SQL in quotes, a file of questions separated by ';', or - for stdin.",
+    ),
+]
+Delta = Annotated[
+    float | None, Parameter(help="Show epsilon at this delta (default: the contract's).")
+]
+Yes = Annotated[bool, Parameter(negative="", help="Do it; there is no way back.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Accuracy:
+    """How accurate an answer must be, where the SQL has no ERROR WITHIN clause."""
+
+    within: Annotated[
+        list[str] | None,
+        Parameter(negative="", help="The error: 50, 2%, or by name: n=50 (may be repeated)."),
+    ] = None
+    confidence: Annotated[str | None, Parameter(help="How sure: 95% (the default), 0.99.")] = None
+    rho: Annotated[
+        str | None, Parameter(help="Instead of an error: what this budget buys from scratch.")
+    ] = None
+    simultaneous: Annotated[
+        bool | None, Parameter(help="All intervals of a table hold at once.")
+    ] = None
+    snap: Annotated[
+        bool, Parameter(negative="", help="Widen thresholds inside a bin to its edges.")
+    ] = False
+
+    def arguments(self) -> dict[str, Any]:
+        """As Session.quote and Session.ask take them."""
+        from defray.cli.questions import within_of
+
+        return {
+            "within": within_of(self.within),
+            "confidence": self.confidence,
+            "rho": self.rho,
+            "simultaneous": self.simultaneous,
+            "snap": "outward" if self.snap else None,
+        }
+
+
+def contract_path(given: Path | None) -> Path:
+    """The contract that a command is about.  Raises BadInput where there is none."""
+    from defray.errors import BadInput
+
+    path = given or Path(os.environ.get("DEFRAY_CONTRACT") or DEFAULT_CONTRACT)
+    if not path.exists():
+        hint = "name one with -c FILE, or draft one: defray init DATA"
+        raise BadInput(f"there is no contract at {path}", hint=hint)
+    return path
+
+
+def contract_of(given: Path | None) -> Contract:
+    from defray.config.reader import read_contract
+
+    return read_contract(contract_path(given))
+
+
+def opened(given: Path | None) -> Session:
+    from defray import open as open_session
+
+    return open_session(contract_path(given))
+
+
+# -- the curator -----------------------------------------------------------------------------------
+
+
+@app.command(group=curating)
+def init(
+    file: Annotated[Path, Parameter(help="A CSV, Parquet or DuckDB file, or a glob in quotes.")],
+    *,
+    peek: Annotated[
+        bool, Parameter(negative="", help="Fill the domains from the rows, which leaks them.")
+    ] = False,
+    table: Annotated[str | None, Parameter(help="The table inside a DuckDB file.")] = None,
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write.")] = Path(
+        DEFAULT_CONTRACT
+    ),
+    force: Annotated[bool, Parameter(negative="", help="Overwrite the file.")] = False,
+    json: Json = False,
+) -> None:
+    """Draft a contract for a data file, from names and types only."""
+    from defray.cli.drafts import place_beside, write_draft
+    from defray.config.draft import draft
+
+    write_draft(output, draft(place_beside(file, output), peek=peek, table=table), force=force)
+    if json:
+        show({"contract": str(output), "peeked": peek})
+        return
+    say(f"wrote {output}", "bold")
+    if peek:
+        say("its domains were read off the rows: see the warning at its head", "yellow")
+        say(f"next: edit it (budget, unit, domains), then: defray check {output}")
+    else:
+        say(f"next: fill in the budget, the unit and the columns, then: defray check {output}")
+
+
+@app.command(group=curating)
+def check(contract: Named = None, *, delta: Delta = None, json: Json = False) -> None:
+    """Say whether a contract file is valid, and what it says in words."""
+    from defray.cli import books
+
+    words = books.terms_in_words(contract_of(contract), delta)
+    if json:
+        show(words)
+    else:
+        books.show_check(words)
+
+
+@app.command(group=curating)
+def close(
+    *,
+    contract: Named = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """End a contract for ever, with a certificate of what was spent."""
+    from defray.cli import books
+    from defray.errors import BadInput
+
+    what = contract_of(contract)
+    if not yes:
+        hint = "add --yes to close it; answers already given can still be read in the history"
+        raise BadInput("a closed contract answers no more questions; nothing was done", hint=hint)
+    certificate = books.end(what)
+    if json:
+        show(certificate)
+    else:
+        books.show_certificate(certificate)
+
+
+# -- the analyst -----------------------------------------------------------------------------------
+
+
+@app.command(group=asking)
+def quote(
+    sql: Sql,
+    /,
+    *,
+    contract: Named = None,
+    accuracy: Accuracy | None = None,
+    delta: Delta = None,
+    json: Json = False,
+) -> None:
+    """Say what a question, or a file of questions, would cost now; nothing is spent."""
+    from defray.cli import asking
+
+    questions = asking.read_questions(sql)
+    arguments = (accuracy or Accuracy()).arguments()
+    with opened(contract) as session:
+        asking.quote(session, questions, arguments, delta)
+
+
+@app.command(group=asking)
+def ask(
+    sql: Sql,
+    /,
+    *,
+    contract: Named = None,
+    accuracy: Accuracy | None = None,
+    max_rho: Annotated[str | None, Parameter(help="Refuse to pay more than this.")] = None,
+    timeout: Annotated[float | None, Parameter(help="Give up the scan after S seconds.")] = None,
+    json: Json = False,
+) -> int:
+    """Answer a question; pays only what earlier answers do not already say."""
+    from defray.cli import asking
+
+    questions = asking.read_questions(sql)
+    arguments = (accuracy or Accuracy()).arguments()
+    with opened(contract) as session:
+        return asking.ask(session, questions, {**arguments, "max_rho": max_rho, "timeout": timeout})
+
+
+@app.command(group=asking)
+def demo(
+    *,
+    keep: Annotated[
+        Path | None, Parameter(help="Leave contract, data and ledger in this folder.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Watch ten questions on the RAND Health Insurance data being answered and paid for."""
+    from defray.cli.demo import run
+
+    run(keep)
+
+
+# -- the books -------------------------------------------------------------------------------------
+
+
+@app.command(group=reading)
+def balance(
+    contract: Named = None,
+    *,
+    within: Annotated[str, Parameter(help="Count the questions left at this error.")] = "50",
+    confidence: Annotated[str, Parameter(help="And this confidence.")] = "95%",
+    json: Json = False,
+) -> None:
+    """What was spent, what is left, and about how many more counts fit."""
+    from defray.cli import books
+
+    found = books.read_balance(contract_of(contract), within, confidence)
+    if json:
+        show(found)
+    else:
+        books.show_balance(found)
+
+
+@app.command(group=reading)
+def history(
+    contract: Named = None,
+    *,
+    limit: Annotated[int | None, Parameter(help="Only the newest N.")] = None,
+    json: Json = False,
+) -> None:
+    """Every question that was paid for, oldest first."""
+    from defray.cli import books
+    from defray.errors import BadInput
+
+    if limit is not None and limit < 0:
+        raise BadInput(f"--limit must be at least 0, not {limit}")
+    asks = books.read_history(contract_of(contract))
+    newest = asks if limit is None else asks[max(0, len(asks) - limit) :]
+    if json:
+        show({"asks": newest, "total": len(asks)})
+    else:
+        books.show_history(newest, len(asks))
+
+
+@app.command(group=reading)
+def audit(contract: Named = None, *, json: Json = False) -> int:
+    """Replay the ledger from zero and derive every charge again; fails if anything is wrong."""
+    from defray.cli import books
+    from defray.errors import LedgerCorrupt
+
+    found = books.read_audit(contract_of(contract))
+    if json:
+        show(found)
+    else:
+        books.show_audit(found)
+    return 0 if found["ok"] else LedgerCorrupt.exit_code
+
+
+@ledger_app.command
+def backup(
+    path: Annotated[Path, Parameter(help="A new file.")],
+    /,
+    *,
+    contract: Named = None,
+    json: Json = False,
+) -> None:
+    """Write a consistent copy of the ledger to a new file, while others go on."""
+    from defray.cli import books
+
+    books.backup(contract_of(contract), path)
+    if json:
+        show({"backup": str(path)})
+    else:
+        say(f"wrote {path}; it holds the ledger's secret, so keep it as safe as the data")

@@ -1,0 +1,282 @@
+"""The curator's books on the command line: check, balance, history, audit.
+
+They read the ledger only.  Where there is none yet they say so and make none, because a ledger holds its
+contract to the terms that it was made under.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from defray import books
+from defray.cli import screen
+from defray.cli.answers import new_table
+from defray.cli.numbers import percent, rho
+from defray.cli.screen import say
+from defray.config.opening import ledger_path, open_ledger
+from defray.core.contract import RELATION, Contract
+from defray.core.domain import Column, show_number
+from defray.core.zcdp import epsilon_for
+from defray.engine import terms_of
+from defray.errors import LedgerError
+from defray.ledger.audit import AuditReport
+from defray.ledger.records import PURSES, Entry, Epoch, Known, Purse, Terms
+from defray.ledger.store import Ledger
+
+EXAMPLE_DELTA = 1e-6
+"""Where a contract names no delta, epsilon is shown at this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unwritten:
+    """What the books say before the first question: nothing was spent, nothing is known."""
+
+    terms: Terms
+    seq: int = 0
+    epoch: Epoch | None = None
+    closed: bool = False
+
+    @contextmanager
+    def view(self) -> Iterator[Unwritten]:
+        yield self
+
+    def spent(self, purse: Purse) -> int:
+        return 0
+
+    def known(self, keys: Sequence[bytes]) -> list[Known]:
+        return [Known(Fraction(0), Fraction(0), 0, 0, 0) for _ in keys]
+
+    def entries(self, start: int = 1) -> Iterator[Entry]:
+        return iter(())
+
+
+@contextmanager
+def ledger_of(contract: Contract) -> Iterator[Any]:
+    """The contract's ledger, or an :class:`Unwritten` one."""
+    if contract.ledger.kind == "sqlite" and not ledger_path(contract).exists():
+        yield Unwritten(terms_of(contract))
+        return
+    with existing(contract) as ledger:
+        yield ledger
+
+
+@contextmanager
+def existing(contract: Contract) -> Iterator[Ledger]:
+    """The contract's ledger; LedgerError where there is none yet."""
+    path = ledger_path(contract)
+    if contract.ledger.kind == "sqlite" and not path.exists():
+        raise LedgerError(f"there is no ledger yet at {path}", hint="the first question makes it")
+    ledger = open_ledger(contract)
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+# -- check -----------------------------------------------------------------------------------------
+
+
+def terms_in_words(contract: Contract, delta: float | None) -> dict[str, Any]:
+    """What a contract promises and allows, for machines."""
+    chosen = delta or contract.delta or EXAMPLE_DELTA
+    return {
+        "contract": str(contract.path),
+        "table": contract.table,
+        "rho": float(contract.rho),
+        "epsilon": {"delta": chosen, "epsilon": epsilon_for(contract.rho, chosen)},
+        "xi": float(contract.xi),
+        "unit": str(contract.unit),
+        "relation": RELATION,
+        "source": {"kind": contract.source.kind, "where": _where(contract)},
+        "ledger": {"path": str(ledger_path(contract)), "exists": ledger_path(contract).exists()},
+        "m_floor": None if contract.m_floor is None else float(contract.m_floor),
+        "n_max": contract.n_max,
+        "columns": [_column(c) for c in contract.domain.columns],
+    }
+
+
+def _where(contract: Contract) -> str:
+    source = contract.source
+    place = str(contract.directory / source.path) if source.path else source.table or ""
+    return f"{place} table {source.table}" if source.path and source.table else place
+
+
+def _column(column: Column) -> dict[str, Any]:
+    return {
+        "name": column.name,
+        "type": column.kind,
+        "cells": column.width,
+        "null": column.null,
+        "other": column.other,
+        "bounds": None if column.bounds is None else [show_number(b) for b in column.bounds],
+    }
+
+
+def show_check(words: Mapping[str, Any]) -> None:
+    say(f"{words['contract']} is valid", "bold")
+    epsilon, ledger = words["epsilon"], words["ledger"]
+    answers = words["rho"] * (1 - words["xi"])
+    budget = (
+        f"rho = {rho(words['rho'])} in zCDP, which gives epsilon = {epsilon['epsilon']:.3g} "
+        f"at delta = {epsilon['delta']:g}"
+    )
+    if words["xi"]:
+        budget += f"; {rho(words['rho'] - answers)} of it are kept for diagnostics"
+    lines = {
+        "table": f"FROM {words['table']}, read from {words['source']['where']}",
+        "budget": budget,
+        "protects": words["unit"],
+        "relation": words["relation"],
+        "ledger": ledger["path"] + ("" if ledger["exists"] else " (the first question makes it)"),
+        "percentages": "need m_floor, which is not set"
+        if words["m_floor"] is None
+        else f"are taken of at least {words['m_floor']:g} rows",
+    }
+    for name, text in lines.items():
+        say(f"  {name:<12} {text}")
+    table = new_table()
+    for name in ("column", "type", "cells", "NULL", "outside the domain", "may be summed"):
+        table.add_column(name, justify="right" if name == "cells" else "left")
+    for c in words["columns"]:
+        summed = "no" if c["bounds"] is None else f"yes, clamped to {' .. '.join(c['bounds'])}"
+        null = {"cell": "a group of its own", "drop": "left out"}[c["null"]]
+        other = {"null": "counts as NULL", "cell": "a group of its own", "drop": "left out",
+                 "clamp": "moved to the nearest"}[c["other"]]  # fmt: skip
+        table.add_row(Text(screen.safe(c["name"])), c["type"], f"{c['cells']:,}", null, other, summed)
+    say(table)
+
+
+# -- balance ---------------------------------------------------------------------------------------
+
+
+def show_balance(b: Mapping[str, Any]) -> None:
+    say(
+        f"{rho(b['remaining_rho'])} of {rho(b['rho'])} rho remain ({rho(b['spent_rho'])} spent)",
+        "bold",
+    )
+    for purse in PURSES:
+        p = b[purse]
+        if p["cap_rho"]:
+            say(
+                f"  {purse + 's':<12} {_gauge(p['spent_rho'], p['cap_rho'])}  "
+                f"spent {rho(p['spent_rho'])} of {rho(p['cap_rho'])}, "
+                f"{rho(p['remaining_rho'])} remain"
+            )
+    left = b["counts_left"]
+    say(
+        f"about {left['number']:,} more fresh counts within {left['within']} at "
+        f"{percent(left['confidence'])} fit; what is already known stays free"
+    )
+    if "epsilon" in b:
+        e = b["epsilon"]
+        say(
+            f"epsilon at delta {e['delta']:g}: {e['whole_contract']:.4g} for the whole contract, "
+            f"{e['spent_so_far']:.4g} spent so far ({e['note']})"
+        )
+    say(f"protects {b['unit']}; {b['relation']}; data version {b['data_version']}", "dim")
+    if b["closed"]:
+        say("the contract is closed: it answers no more questions", "yellow")
+    for text in b["notes"]:
+        say(f"note: {text}", "dim")
+
+
+def _gauge(part: float, whole: float, width: int = 20) -> str:
+    full, empty = "#." if screen.plain() else "█░"
+    n = 0 if part <= 0 else max(1, min(width, round(width * part / whole)))
+    return full * n + empty * (width - n)
+
+
+# -- history and audit -----------------------------------------------------------------------------
+
+
+def show_history(asks: Sequence[Mapping[str, Any]], total: int) -> None:
+    if not asks:
+        say("nothing was paid for yet")
+        return
+    table = new_table()
+    table.add_column("id", justify="right")
+    table.add_column("at", no_wrap=True)
+    table.add_column("charged", justify="right")
+    table.add_column("question", overflow="fold")
+    for a in asks:
+        at = a["at"].replace("T", " ").replace("+00:00", " UTC")
+        table.add_row(a["id"], at, rho(a["charged_rho"]), Text(screen.safe(a["question"])))
+    say(table)
+    shown = sum(a["charged_rho"] for a in asks)
+    which = f"the last {len(asks)} of {total} asks" if len(asks) < total else f"{total} asks"
+    say(f"{which}, {rho(shown)} rho charged; free repeats write nothing", "dim")
+
+
+def audit_of(report: AuditReport) -> dict[str, Any]:
+    """An audit's findings, for machines."""
+    return {
+        "ok": report.ok,
+        "findings": [{"seq": f.seq, "message": f.message} for f in report.findings],
+        "entries": report.entries,
+        "releases": report.releases,
+        "epochs": report.epochs,
+        "spent_rho": {purse: float(spent) for purse, spent in report.rho.items()},
+        "head": report.head,
+        "closed": report.closed,
+    }
+
+
+def show_audit(audit: Mapping[str, Any]) -> None:
+    if audit["ok"]:
+        say("the audit found nothing wrong", "bold green")
+    else:
+        say(f"the audit found {len(audit['findings'])} faults", "bold red")
+        for finding in audit["findings"]:
+            say(f"  entry {finding['seq']}: {finding['message']}")
+    spent = ", ".join(f"{rho(x)} rho for {purse}s" for purse, x in audit["spent_rho"].items() if x)
+    say(
+        f"replayed {audit['entries']} entries, {audit['releases']} releases of "
+        f"{audit['epochs']} data version{'s' if audit['epochs'] != 1 else ''}: "
+        f"{spent or 'nothing spent'}"
+    )
+    say(f"head {audit['head']} (note it: it commits to the whole log)", "dim")
+
+
+def show_certificate(certificate: Mapping[str, Any]) -> None:
+    say("the contract is closed for ever", "bold")
+    say(f"spent {rho(certificate['spent_rho'])} of {rho(certificate['rho'])} rho")
+    for epoch in certificate["epochs"]:
+        parts = ", ".join(f"{rho(epoch[p])} for {p}s" for p in PURSES)
+        say(f"  data version {epoch['data_version']}: {parts}")
+    say(f"protects {certificate['unit']}; {certificate['relation']}")
+    say(f"head {certificate['head']} of {certificate['entries']} entries")
+
+
+def read_balance(contract: Contract, within: str, confidence: str) -> dict[str, Any]:
+    with ledger_of(contract) as ledger:
+        return books.balance(contract, ledger, within=within, confidence=confidence)
+
+
+def read_history(contract: Contract) -> list[dict[str, Any]]:
+    with ledger_of(contract) as ledger:
+        return books.history(contract, ledger)
+
+
+def read_audit(contract: Contract) -> dict[str, Any]:
+    with existing(contract) as ledger:
+        return audit_of(books.run_audit(ledger))
+
+
+def backup(contract: Contract, path: Path) -> None:
+    with existing(contract) as ledger:
+        ledger.backup(path)
+
+
+def end(contract: Contract) -> dict[str, Any]:
+    with existing(contract) as ledger:
+        with ledger.view() as view:
+            if view.closed:
+                raise LedgerError("the contract is closed already", hint="see defray balance")
+        return books.end(contract, ledger)

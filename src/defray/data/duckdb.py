@@ -1,0 +1,246 @@
+"""Exact numbers from CSV, Parquet and DuckDB files, through an embedded DuckDB.
+
+No text of an analyst reaches the database: every statement is rendered from a Scan.  No text of the
+database reaches anyone: its errors are replaced by fixed ones, outside the handler, so that not even the
+error's context holds them.
+
+Where the contract's unit is a column, the kept rows (see :mod:`defray.data.truncation`) are worked out once
+for each version of the data and held in memory, in DuckDB's own table, if they are expected to fit in
+``cache_bytes``; otherwise every scan works them out.  Nothing of it is ever written to disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from defray.core.contract import Contract
+from defray.core.domain import Column
+from defray.data.dialect import DUCKDB
+from defray.data.files import Opened, open_locked, pick, processors
+from defray.data.fingerprint import Fingerprint, Stamp
+from defray.data.measure import MAX_UNITS
+from defray.data.normalise import Normal
+from defray.data.reading import Unreadable, read
+from defray.data.source import Control, Exact, Scan
+from defray.data.statement import statement
+from defray.data.truncation import Raw, kept_rows
+from defray.data.watch import POLL_SECONDS, Watch
+from defray.errors import DefrayError, SourceChanged, SourceUnavailable
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+CACHE_BYTES = 1 << 30
+"""Default bound of the kept rows held in memory."""
+
+
+@dataclass(slots=True)
+class _Version:
+    """One version of the data, opened: its own instance, so nothing cached outlives the version."""
+
+    fingerprint: str
+    opened: Opened
+    normals: tuple[Normal, ...]
+    table: str
+    truncated: str | None
+    row_bytes: int
+    in_memory: bool = False
+    cached: bool | None = None
+    lock: Lock = field(default_factory=Lock)
+
+
+class DuckDBSource:
+    """A :class:`defray.data.source.Source` over the files of a contract.
+
+    ``secret`` keys the fingerprint and the choice of kept rows; ``remember`` and ``memo`` keep the
+    fingerprint between runs (opaque text).  Safe to use from several threads.
+    """
+
+    def __init__(
+        self,
+        contract: Contract,
+        secret: bytes,
+        *,
+        remember: Callable[[str], str | None] = lambda key: None,
+        memo: Callable[[str, str], None] = lambda key, text: None,
+        threads: int | None = None,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        spec = contract.source
+        if spec.path is None:
+            raise SourceUnavailable("the contract names no data file", hint="set source.path")
+        self._contract = contract
+        self._secret = secret
+        self._threads = threads or processors()
+        self._cache_bytes = cache_bytes
+        self._identity = Fingerprint(
+            contract.directory.absolute() / spec.path,
+            secret,
+            remember,
+            memo,
+            spec.data_version,
+            (".wal",) if spec.kind == "duckdb" else (),
+        )
+        self._version: _Version | None = None
+        self._lock = Lock()
+
+    def fingerprint(self) -> str:
+        return self._identity.current()[1]
+
+    def close(self) -> None:
+        with self._lock:
+            version, self._version = self._version, None
+        if version is not None:
+            version.opened.connection.close()
+
+    def scan(self, scan: Scan, control: Control | None = None) -> Exact:
+        files, before = self._identity.current()
+        watch = Watch(control or Control(), sum(f.size for f in files))
+        watch.check()
+        version = self._open(files, before)
+        failure: DefrayError | None = None
+        exact: Exact | None = None
+        try:
+            exact = self._run(version, scan, watch)
+        except SourceUnavailable as error:
+            failure = error
+        if self._identity.current()[1] != before:
+            raise SourceChanged(
+                "the data changed while it was being read",
+                hint="nothing was spent; ask again once the files hold still",
+            )
+        if exact is None:
+            raise failure or SourceUnavailable("the scan failed")
+        return exact
+
+    # -- versions ---------------------------------------------------------------------------------
+
+    def _open(self, files: Sequence[Stamp], fingerprint: str) -> _Version:
+        with self._lock:
+            if self._version is None or self._version.fingerprint != fingerprint:
+                self._version = self._make(files, fingerprint)
+            return self._version
+
+    def _make(self, files: Sequence[Stamp], fingerprint: str) -> _Version:
+        contract = self._contract
+        opened = open_locked(contract, [Path(f.path) for f in files], self._threads)
+        columns = contract.domain.columns
+        raws = [pick(opened.columns, c.name, f"columns.{c.name}") for c in columns]
+        read_as = [
+            _normal(column, raw, f"c{i}")
+            for i, (column, raw) in enumerate(zip(columns, raws, strict=True))
+        ]
+        values = [item for item, _ in read_as]
+        normals = tuple(normal for _, normal in read_as)
+        table = f"(SELECT {', '.join(values)} FROM {opened.relation})"
+        truncated = None
+        unit = contract.unit
+        if unit.column is not None:
+            truncated = kept_rows(
+                unit,
+                self._secret,
+                opened.relation,
+                unit_column=pick(opened.columns, unit.column, "unit.column"),
+                row_key=[pick(opened.columns, k, "unit.row_key") for k in unit.row_key],
+                content=raws,
+                values=values,
+                keep=[n.keep for n in normals if n.keep is not None],
+            )
+        return _Version(fingerprint, opened, normals, table, truncated, sum(map(_width, raws)))
+
+    # -- running ----------------------------------------------------------------------------------
+
+    def _run(self, version: _Version, scan: Scan, watch: Watch) -> Exact:
+        table = version.table
+        if version.truncated is not None:
+            table = self._kept(version, watch)
+        made = statement(scan, version.normals, table, DUCKDB, kept=version.truncated is not None)
+        return made.exact(_execute(version.opened.connection, made.sql, watch))
+
+    def _kept(self, version: _Version, watch: Watch) -> str:
+        """The FROM item of the kept rows; the first scan of a version may make the table."""
+        while not version.lock.acquire(timeout=POLL_SECONDS):
+            watch.check()
+        try:
+            connection = version.opened.connection
+            if version.cached is None:
+                rows = _execute(
+                    connection, f"SELECT COUNT(*) FROM {version.opened.relation}", watch
+                )
+                version.cached = rows[0][0] * version.row_bytes <= self._cache_bytes
+            if version.cached and not version.in_memory:
+                _execute(connection, f"CREATE TABLE kept AS {version.truncated}", watch)
+                version.in_memory = True
+            return "kept" if version.cached else f"({version.truncated})"
+        finally:
+            version.lock.release()
+
+
+def _execute(connection: DuckDBPyConnection, sql: str, watch: Watch) -> list[Any]:
+    """All rows of a statement.  Whatever goes wrong in the backend becomes a fixed error here."""
+    import duckdb
+
+    rows: list[Any] | None = None
+    failed = ""
+    watch.check()
+    try:
+        cursor = connection.cursor()
+        with watch.over(cursor.interrupt):
+            rows = cursor.execute(sql).fetchall()
+    except (duckdb.OutOfMemoryException, MemoryError):
+        failed = "memory"
+    except (duckdb.Error, RuntimeError, ValueError, OverflowError) as error:
+        failed = type(error).__name__
+    if rows is not None:
+        return rows
+    if watch.fault is not None or watch.why is not None:
+        watch.check()
+    if failed == "memory":
+        raise SourceUnavailable(
+            "the scan needs more memory than there is",
+            hint="use a machine with more, or fewer groups",
+        )
+    raise SourceUnavailable(
+        f"the scan of the data failed ({failed})",
+        hint="check that the files are complete and still as they were when the contract was opened",
+    )
+
+
+# -- columns ------------------------------------------------------------------------------------------
+
+
+def _normal(column: Column, raw: Raw, name: str) -> tuple[str, Normal]:
+    """The SELECT item that reads a column as ``name``, and its rules over that name."""
+    found = None
+    try:
+        found = read(column, raw.physical, raw.x)
+    except Unreadable:
+        found = None
+    if found is None:
+        raise SourceUnavailable(
+            f"column {column.name} is declared {column.kind}, but the data's type cannot be read as that",
+            hint=f"correct the type in [columns.{column.name}], or the data",
+            column=column.name,
+        )
+    if column.bounds is not None and max(abs(column.low_units), abs(column.high_units)) > MAX_UNITS:
+        raise SourceUnavailable(
+            f"the bounds of column {column.name} are too wide for its unit_step",
+            hint=f"declare a coarser unit_step in [columns.{column.name}]",
+            column=column.name,
+        )
+    return f"{found[0]} AS {name}", Normal(column, name, found[1], DUCKDB)
+
+
+_WIDTHS = {"BOOLEAN": 1, "TINYINT": 1, "UTINYINT": 1, "SMALLINT": 2, "USMALLINT": 2}
+_WIDTHS |= {"INTEGER": 4, "UINTEGER": 4, "FLOAT": 4, "DATE": 4, "VARCHAR": 32}
+
+
+def _width(raw: Raw) -> int:
+    """About how many bytes a value takes in memory."""
+    return _WIDTHS.get(
+        raw.physical, 16 if "INT" in raw.physical or "DECIMAL" in raw.physical else 8
+    )

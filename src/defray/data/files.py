@@ -1,0 +1,243 @@
+"""Opening a contract's files in DuckDB, locked down: the FROM item, and the columns it has.
+
+The instance can read the declared files and nothing else: no other path, no network, no extension that is not
+built in, nothing spilled to disk, and the configuration is locked before any statement is rendered.
+
+CSV is never sniffed.  Names come from the first line (or ``csv.columns``), every field is text until it
+is read as the declared type.  Blanks and tabs are taken off both ends of every field, so that ``1, 2`` and
+``1,2`` are the same; then a field equal to one of ``csv.null`` (default: the
+empty text), quoted or not, is NULL.  A row with too few fields is filled up with NULL; a row with too
+many, with broken quotes or with bytes that are not text is not a row of the table.  None of that is ever
+an error.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from defray.core.contract import Contract, SourceSpec
+from defray.data.dialect import DUCKDB
+from defray.data.truncation import Raw
+from defray.errors import MissingExtra, SourceUnavailable
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_ENCODINGS = {"utf-8": "utf-8-sig", "utf-16": "utf-16", "latin-1": "latin-1"}
+MAX_LINE = 16_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A locked instance, the FROM item of the table and its columns by name."""
+
+    connection: DuckDBPyConnection
+    relation: str
+    columns: Mapping[str, Raw]
+
+
+def open_locked(contract: Contract, files: list[Path], threads: int) -> Opened:
+    """Raises SourceUnavailable with a fixed text."""
+    try:
+        import duckdb
+    except ImportError:
+        raise MissingExtra(
+            "reading files needs DuckDB", hint="install it: pip install duckdb"
+        ) from None
+    spec = contract.source
+    relation = _relation(contract, files)
+    settings: dict[str, Any] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "allow_community_extensions": "false",
+        "threads": str(threads),
+        "temp_directory": "",
+        "preserve_insertion_order": "false",
+    }
+    failed: str | None = None
+    step = "opened"
+    try:
+        connection = duckdb.connect(":memory:", config=settings)
+        execute = connection.execute
+        zone = "SELECT COUNT(*) FROM duckdb_settings() WHERE name = 'TimeZone'"
+        if execute(zone).fetchall()[0][0]:
+            execute("SET TimeZone = 'UTC'")
+        if spec.kind == "duckdb":
+            execute(f"ATTACH {DUCKDB.text(str(files[0]))} AS source (READ_ONLY)")
+        else:
+            paths = ", ".join(DUCKDB.text(str(f)) for f in files)
+            execute(f"SET allowed_paths = [{paths}]")
+        execute("SET enable_external_access = false")
+        execute("SET lock_configuration = true")
+        step = "read"
+        if spec.kind == "csv":
+            columns = _csv_columns(spec, files)
+            execute(f"DESCRIBE SELECT * FROM {relation}")
+        else:
+            described = execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+            columns = {row[0]: Raw(DUCKDB.name(row[0]), row[1]) for row in described}
+    except duckdb.Error as error:
+        failed = type(error).__name__
+    if failed is not None:
+        raise SourceUnavailable(
+            f"the data could not be {step} as {_KINDS[spec.kind]} ({failed})",
+            hint=_CURES[spec.kind],
+        )
+    return Opened(connection, relation, columns)
+
+
+_KINDS = {"csv": "CSV", "parquet": "Parquet", "duckdb": "a DuckDB database"}
+_CURES = {
+    "csv": "check source.path and the csv options in the contract",
+    "parquet": "check source.path: every matching file must be Parquet, with columns of like types",
+    "duckdb": "check source.path and source.table; no other process may have the file open for writing",
+}
+
+
+def _relation(contract: Contract, files: list[Path]) -> str:
+    spec = contract.source
+    if any(c in str(f) for f in files for c in "*?["):
+        raise SourceUnavailable(
+            "a data file has * ? or [ in its name or folder",
+            hint="rename it: DuckDB reads these as patterns",
+        )
+    paths = "[" + ", ".join(DUCKDB.text(str(f)) for f in files) + "]"
+    if spec.kind == "duckdb":
+        name = spec.table or contract.table
+        return "source." + ".".join(DUCKDB.name(part) for part in ("main." + name).split(".")[-2:])
+    if spec.kind == "parquet":
+        union = ", union_by_name = true" if len(files) > 1 else ""
+        return f"read_parquet({paths}, hive_partitioning = false{union})"
+    if spec.kind == "csv":
+        options = spec.options
+        names = _csv_names(spec, files)
+        listed = ", ".join(f"'f{i}': 'VARCHAR'" for i in range(len(names)))
+        quote = str(options.get("quote", '"'))
+        given = {
+            "header": str(bool(options.get("header", True))).lower(),
+            "delim": DUCKDB.text(str(options.get("delimiter", ","))),
+            "quote": DUCKDB.text(quote),
+            "escape": DUCKDB.text(str(options.get("escape", quote))),
+            "encoding": DUCKDB.text(_encoding(spec)),
+            "columns": f"{{{listed}}}",
+            "nullstr": "'\x01\x02\x03'",
+            "auto_detect": "false",
+            "ignore_errors": "true",
+            "null_padding": "true",
+            "strict_mode": "true",
+            "parallel": "false",
+            "max_line_size": str(MAX_LINE),
+        }
+        return f"read_csv({paths}, {', '.join(f'{k} = {v}' for k, v in given.items())})"
+    raise SourceUnavailable(f"a source of kind {spec.kind} is not a file", hint="see source.kind")
+
+
+# -- CSV --------------------------------------------------------------------------------------------
+
+
+def _encoding(spec: SourceSpec) -> str:
+    name = str(spec.options.get("encoding", "utf-8")).lower().replace("_", "-")
+    name = {"utf8": "utf-8", "utf16": "utf-16", "latin1": "latin-1", "iso-8859-1": "latin-1"}.get(
+        name, name
+    )
+    if name not in _ENCODINGS:
+        raise SourceUnavailable(
+            f"csv.encoding {name} is not supported",
+            hint="use utf-8, utf-16 or latin-1, or convert the file",
+        )
+    return name
+
+
+def _csv_names(spec: SourceSpec, files: list[Path]) -> list[str]:
+    options = spec.options
+    if not options.get("header", True):
+        names = options.get("columns")
+        if not names:
+            raise SourceUnavailable(
+                "the CSV has no header line and the contract names no columns",
+                hint='list them all, in order: csv.columns = ["id", "age", ...]',
+            )
+        return [str(n) for n in names]
+    headers = [_header(spec, f) for f in files]
+    if any(h != headers[0] for h in headers):
+        raise SourceUnavailable(
+            "the CSV files do not have the same header line",
+            hint="give every file the same columns in the same order",
+        )
+    return [str(n) for n in options.get("columns") or headers[0]]
+
+
+def _header(spec: SourceSpec, file: Path) -> list[str]:
+    """The names in the first line."""
+    options = spec.options
+    quote = str(options.get("quote", '"'))
+    delimiter = str(options.get("delimiter", ","))
+    fields: list[str] | None = None
+    try:
+        opener = gzip.open if file.suffix == ".gz" else open
+        with opener(file, "rt", encoding=_ENCODINGS[_encoding(spec)], newline="") as stream:
+            line = stream.readline(MAX_LINE)
+        if len(delimiter) != 1:
+            fields = line.rstrip("\r\n").split(delimiter)
+        else:
+            reader = csv.reader(
+                [line],
+                delimiter=delimiter,
+                quotechar=quote or None,
+                quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
+                skipinitialspace=True,
+            )
+            fields = next(reader, None)
+    except (OSError, UnicodeError, csv.Error, EOFError):
+        fields = None
+    if not fields:
+        raise SourceUnavailable(
+            "the header line of a CSV file cannot be read",
+            hint="check csv.encoding, csv.delimiter and csv.quote, or set csv.header = false",
+        )
+    return [f.strip(" \t") for f in fields]
+
+
+def _csv_columns(spec: SourceSpec, files: list[Path]) -> dict[str, Raw]:
+    names = _csv_names(spec, files)
+    twice = Counter(names)
+    markers = spec.options.get("null", [""])
+    nulls = [markers] if isinstance(markers, str) else [str(m) for m in markers]
+    out = {}
+    for i, name in enumerate(names):
+        if twice[name] > 1:
+            continue
+        x = f"trim(f{i}, ' \t')"
+        for marker in nulls:
+            x = f"NULLIF({x}, {DUCKDB.text(marker)})"
+        out[name] = Raw(x, "VARCHAR")
+    return out
+
+
+def pick(columns: Mapping[str, Raw], name: str, role: str) -> Raw:
+    """A column by its exact name, else by the only one that differs in case; ``role`` says who asks."""
+    found = columns.get(name)
+    if found is None:
+        alike = [c for n, c in columns.items() if n.casefold() == name.casefold()]
+        found = alike[0] if len(alike) == 1 else None
+    if found is None:
+        raise SourceUnavailable(
+            f"the data has no column {name} ({role})",
+            hint="correct the name in the contract, or the data; a name that occurs twice is not found",
+            column=name,
+        )
+    return found
+
+
+def processors() -> int:
+    """How many this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1

@@ -1,0 +1,128 @@
+"""Making a SQLite ledger, connecting to it, and holding it against its contract."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from defray.core.amounts import QUANTA
+from defray.errors import LedgerError, LedgerMismatch
+from defray.ledger import files
+from defray.ledger.records import Terms, canonical
+from defray.ledger.schema import APPLICATION, Step, advance
+from defray.ledger.session import UNREADABLE, SqliteTransaction, unreadable
+
+
+def connect(path: Path, timeout: float, *, writable: bool) -> sqlite3.Connection:
+    mode = "rw"  # even to read, where it can be had: then the last to leave tidies up the log
+    if not writable and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        mode = "ro" if Path(f"{path}-wal").exists() else "ro&immutable=1"
+    uri = f"file:{quote(str(path))}?mode={mode}"
+    sql = sqlite3.connect(
+        uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
+    )
+    try:
+        sql.execute("PRAGMA trusted_schema = OFF")
+        sql.execute("PRAGMA synchronous = FULL")
+        sql.execute("PRAGMA fullfsync = ON")
+        if not writable:
+            sql.execute("PRAGMA query_only = ON")
+        elif sql.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+            raise LedgerError(
+                f"The ledger {path} lies where SQLite cannot keep a write-ahead log.",
+                hint="Keep it on a local disk.",
+                path=str(path),
+            )
+    except BaseException:
+        sql.close()
+        raise
+    return sql
+
+
+def create(path: Path, terms: Terms, steps: Sequence[Step]) -> None:
+    """Make a whole ledger under another name, then give it its own in one step, if still free."""
+    if terms.rho <= 0 or any(c < 0 for c in terms.caps.values()):
+        raise LedgerError(
+            "The terms of a ledger need a positive rho and caps that are not negative."
+        )
+    if sum(terms.caps.values()) > QUANTA:
+        raise LedgerError("The purses' caps together exceed the contract.")
+    fresh = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.new")
+    try:
+        files.make_private(fresh)
+        sql = connect(fresh, 1.0, writable=True)
+        try:
+            sql.execute("BEGIN IMMEDIATE")
+            sql.execute(f"PRAGMA application_id = {APPLICATION}")
+            advance(sql, steps)
+            sql.execute(
+                "INSERT INTO meta(name, value) VALUES ('secret', ?)", (secrets.token_bytes(32),)
+            )
+            SqliteTransaction(sql, path, {}, terms).start()
+            sql.execute("COMMIT")
+        finally:
+            sql.close()
+        files.sync(fresh)
+        files.publish(fresh, path)
+    except OSError as error:
+        raise files.from_os(error, path) from None
+    except sqlite3.Error as error:
+        raise files.from_sqlite(error, path) from None
+    finally:
+        files.discard(fresh)
+
+
+def first_terms(sql: sqlite3.Connection, path: Path) -> Terms:
+    row = sql.execute("SELECT body FROM entries WHERE seq = 1 AND kind = 'open'").fetchone()
+    try:
+        return Terms.from_json(json.loads(row[0]))
+    except UNREADABLE:
+        raise unreadable(path, "its terms") from None
+
+
+def stored_secret(sql: sqlite3.Connection, path: Path) -> bytes:
+    row = sql.execute("SELECT value FROM meta WHERE name = 'secret'").fetchone()
+    if row is None or not isinstance(row[0], bytes) or len(row[0]) != 32:
+        raise unreadable(path, "its secret")
+    return row[0]
+
+
+def compare(ledger: Terms, contract: Terms, path: Path) -> None:
+    old, new = (dict(_flat(json.loads(canonical(terms.to_json())))) for terms in (ledger, contract))
+    differing = [
+        {"term": name, "ledger": old.get(name), "contract": new.get(name)}
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name, _ABSENT) != new.get(name, _ABSENT)
+    ]
+    if differing:
+        listed = "; ".join(
+            f"{d['term']} is {_spell(d['ledger'])} in the ledger, {_spell(d['contract'])} in the contract"
+            for d in differing
+        )
+        raise LedgerMismatch(
+            f"The ledger {path} was made under other terms: {listed}.",
+            hint="Restore the contract's terms, or start a new ledger for a new contract.",
+            path=str(path),
+            differing=differing,
+        )
+
+
+_ABSENT: Final = object()
+
+
+def _spell(value: Any) -> str:
+    return "absent" if value is None else canonical(value).decode("ascii")
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in data.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value

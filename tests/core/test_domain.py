@@ -1,0 +1,261 @@
+"""Columns: comparisons against brute force over values, groups, and the way through JSON."""
+
+from __future__ import annotations
+
+import datetime as dt
+import operator
+from fractions import Fraction
+from typing import Any, get_args
+
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from tests.strategies import VARIED, columns
+
+from defray.core import intervals
+from defray.core.domain import (
+    DATE_LEVELS,
+    EPOCH,
+    EPOCH_DAY,
+    MICROSECOND,
+    Column,
+    Cuts,
+    Domain,
+    Grid,
+    LiteralRefused,
+    Operator,
+    Values,
+    Whole,
+    show_number,
+    truncate,
+)
+
+COMPARE: dict[Operator, Any] = {
+    "=": operator.eq, "<>": operator.ne, "<": operator.lt,
+    "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+OPERATORS = st.sampled_from(get_args(Operator))
+
+
+def samples(column: Column, atom: int, literal: Any) -> list[Any]:
+    """Values in a proper atom: enough to show every truth a comparison with ``literal`` has there."""
+    shape = column.shape
+    match shape:
+        case Whole(low):
+            return [Fraction(low + atom)]
+        case Values(items):
+            return [items[atom]]
+        case Grid() | Cuts():
+            low, high = shape.edge(atom), shape.edge(atom + 1)
+            inside = [low, *(low + (high - low) * Fraction(i, 8) for i in range(1, 8))]
+            if low < literal < high:
+                inside += [literal, (low + literal) / 2, (literal + high) / 2]
+            return [*inside, high] if atom == shape.count - 1 else inside
+    raise AssertionError(shape)
+
+
+def literals(column: Column) -> st.SearchStrategy[Any]:
+    match column.shape:
+        case Values(items) if column.kind == "string":
+            return st.sampled_from(items)
+        case _:
+            return st.integers(-84, 84).map(lambda n: Fraction(n, 8))
+
+
+def by_hand(column: Column, op: Operator, literal: Any) -> tuple[set[int], set[int]]:
+    """The atoms with some value for which the comparison is true, and with one where it is false."""
+    true: set[int] = set()
+    false: set[int] = set()
+    for atom in range(column.proper):
+        for value in samples(column, atom, literal):
+            (true if COMPARE[op](value, literal) else false).add(atom)
+    if column.other_atom is not None and op in ("=", "<>"):
+        (true if op == "<>" else false).add(column.other_atom)
+    return true, false
+
+
+@settings(max_examples=600, deadline=None)
+@given(column=columns(), op=OPERATORS, data=st.data())
+def test_a_comparison_is_true_and_false_where_brute_force_says(
+    column: Column, op: Operator, data: st.DataObject
+) -> None:
+    literal = data.draw(literals(column))
+    true, false = by_hand(column, op, literal)
+    try:
+        found = column.compare(op, literal)
+    except LiteralRefused as refused:
+        assert refused.hint
+        if refused.kind == "off-grid":
+            assert true & false
+            assert isinstance(column.shape, Grid | Cuts)
+        else:
+            assert refused.kind == "outside-domain"
+        return
+    assert tuple(set(intervals.members(side)) for side in found) == (true, false)
+
+
+@settings(max_examples=600, deadline=None)
+@given(column=columns(), op=OPERATORS, data=st.data())
+def test_snapping_widens_both_sides_to_whole_cells_and_no_further(
+    column: Column, op: Operator, data: st.DataObject
+) -> None:
+    literal = data.draw(literals(column))
+    try:
+        found = column.compare(op, literal, snap=True)
+    except LiteralRefused as refused:
+        assert refused.kind == "outside-domain"
+        assume(False)
+    assert tuple(set(intervals.members(side)) for side in found) == by_hand(column, op, literal)
+
+
+@settings(deadline=None)
+@given(column=columns(), data=st.data())
+def test_a_literal_outside_is_refused_with_a_nearest_value_that_works(
+    column: Column, data: st.DataObject
+) -> None:
+    assume(column.kind != "string")
+    with pytest.raises(LiteralRefused) as caught:
+        column.compare("<", Fraction(10**6))
+    assert caught.value.kind == "outside-domain"
+    nearest = Fraction(caught.value.hint.rpartition(" ")[2])
+    column.compare("<", nearest, snap=True)
+
+
+# -- literals ---------------------------------------------------------------------------------------
+
+DAY = Column("d", "date", Whole(0, 366))
+TIME = Column("t", "timestamp", Grid(Fraction(0), Fraction(3600 * 10**6), 24))
+
+
+def test_times_with_a_zone_are_turned_to_utc() -> None:
+    assert TIME.compare("<", "1970-01-01T05:00:00+02:00") == TIME.compare("<", "1970-01-01 03:00")
+    assert DAY.compare("=", "1970-01-02") == (((1, 2),), ((0, 1), (2, 367)))
+
+
+@pytest.mark.parametrize(
+    ("column", "literal"),
+    [
+        (TIME, "0001-01-01T00:00:00+23:59"),
+        (TIME, "9999-12-31T23:59:59-23:59"),
+        (TIME, "1970-01-01 00:00:00.0000001"),
+        (TIME, "noon"),
+        (TIME, Fraction(0)),
+        (DAY, "1970-01-32"),
+        (DAY, "1970-01-01 00:00:00"),
+        (DAY, True),
+        (Column("n", "integer", Whole(0, 1)), "0"),
+        (Column("n", "integer", Whole(0, 1)), True),
+        (Column("b", "boolean", Values((False, True))), Fraction(1)),
+        (Column("s", "string", Values(("1",))), Fraction(1)),
+    ],
+)
+def test_a_literal_of_another_type_is_refused(column: Column, literal: Any) -> None:
+    with pytest.raises(LiteralRefused) as caught:
+        column.compare("<", literal)
+    assert caught.value.kind == "literal-type"
+
+
+def test_a_long_literal_is_cut_in_messages() -> None:
+    column = Column("s", "string", Values(("a",)))
+    for literal in ("x" * 60_000, Fraction(1)):
+        with pytest.raises(LiteralRefused) as caught:
+            column.compare("=", literal)
+        assert len(caught.value.message) < 200
+
+
+def test_the_hint_for_the_last_bin_works() -> None:
+    column = Column("x", "float", Grid(Fraction(0), Fraction(1), 3))
+    with pytest.raises(LiteralRefused) as caught:
+        column.compare("<", Fraction(3))
+    assert "use x >= or < with 2, or <= 3," in caught.value.hint
+    for op, value in ((">=", 2), ("<", 2), ("<=", 3)):
+        column.compare(op, Fraction(value))  # type: ignore[arg-type]
+
+
+# -- groups -----------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(column=columns())
+def test_the_groups_of_a_column_partition_its_atoms(column: Column) -> None:
+    for level in column.levels:
+        groups = column.groups(level)
+        assert len(groups) == column.group_count(level)
+        assert [a for g in groups for a in intervals.members(g.atoms)] == list(range(column.width))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    first=st.integers(-700_000, 2_000_000),
+    days=st.integers(0, 900),
+    level=st.sampled_from(DATE_LEVELS),
+)
+@example(first=0, days=0, level="week")
+def test_dates_are_grouped_as_date_trunc_does(first: int, days: int, level: str) -> None:
+    column = Column("d", "date", Whole(first, first + days), other="cell")
+    groups = column.groups(level)
+    assert len(groups) == column.group_count(level)
+    expected: dict[str, list[int]] = {}
+    for atom in range(days + 1):
+        day = EPOCH_DAY + dt.timedelta(days=first + atom)
+        moment = truncate(dt.datetime(day.year, day.month, day.day), level)
+        expected.setdefault(str(moment.date()), []).append(atom)
+    assert [(g.label, list(intervals.members(g.atoms))) for g in groups[:-2]] == list(
+        expected.items()
+    )
+    assert [g.label for g in groups[-2:]] == ["(other)", None]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    start=st.integers(-(10**6), 10**6),
+    step=st.sampled_from([1, 5, 15, 30, 60, 360, 1440]),
+    count=st.integers(1, 3000),
+    data=st.data(),
+)
+def test_times_are_grouped_as_date_trunc_does(
+    start: int, step: int, count: int, data: st.DataObject
+) -> None:
+    minute = 60 * 10**6
+    grid = Grid(Fraction(start * step * minute), Fraction(step * minute), count)
+    column = Column("t", "timestamp", grid, null="drop")
+    level = data.draw(st.sampled_from(column.levels[1:]))
+    groups = column.groups(level)
+    assert len(groups) == column.group_count(level)
+    expected: dict[str, list[int]] = {}
+    for atom in range(count):
+        moment = EPOCH + (start + atom) * step * minute * MICROSECOND
+        expected.setdefault(str(truncate(moment, level)), []).append(atom)
+    assert [(g.label, list(intervals.members(g.atoms))) for g in groups] == list(expected.items())
+
+
+def test_coarse_groups_of_a_long_fine_column_are_made_at_once() -> None:
+    seconds = Grid(Fraction(0), Fraction(10**6), 10 * 366 * 86400)
+    column = Column("t", "timestamp", seconds)
+    assert column.group_count("month") == len(column.groups("month")) == 121 + 1
+
+
+# -- domains ----------------------------------------------------------------------------------------
+
+
+@given(column=columns())
+def test_a_column_survives_json(column: Column) -> None:
+    assert Column.from_json(column.to_json()) == column
+
+
+def test_a_domain_survives_json() -> None:
+    assert Domain.from_json(VARIED.to_json()) == VARIED
+
+
+def test_names_are_found_as_sql_does() -> None:
+    domain = Domain(tuple(Column(n, "boolean", Values((True,))) for n in ("Age", "age", "sex")))
+    assert [domain.find(n) for n in ("age", "Age", "SEX", "AGE", "x")] == [1, 0, 2, None, None]
+    assert domain.find("SEX", quoted=True) is None
+    assert domain.find("sex", quoted=True) == 2
+
+
+@given(value=st.fractions(max_denominator=1).flatmap(lambda n: st.integers(0, 12).map(
+    lambda places: n / 10**places)))  # fmt: skip
+def test_numbers_are_shown_exactly(value: Fraction) -> None:
+    assert Fraction(show_number(value)) == value
+    assert "/" not in show_number(value)
