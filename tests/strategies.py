@@ -168,3 +168,10 @@ def _grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 conditions = st.recursive(leaves, _grown, max_leaves=6)
 """Conditions over SMALL that Defray answers without snapping."""
+
+off_grid = st.sampled_from(["0", "0.25", "0.5", "0.875", "1.2", "1.5", "NULL"])
+split_leaves = st.one_of(
+    compared("e", ORDER, off_grid), between("e", off_grid), one_of_list("e", off_grid)
+)
+split_conditions = st.recursive(split_leaves | leaves, _grown, max_leaves=6)
+"""Conditions over SMALL, some with thresholds inside a bin."""

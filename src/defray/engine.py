@@ -22,7 +22,7 @@ from typing import Any
 
 from defray.controller.ask import Ask, Funds, Held
 from defray.controller.goals import Wish, resolve
-from defray.controller.plan import FREE, Purchase, Step, plan, price
+from defray.controller.plan import FREE, Price, Purchase, Step, plan, price
 from defray.controller.present import Bought, answer_of
 from defray.controller.quote import quote_of
 from defray.controller.refuse import over_budget, over_ceiling, too_few_rows
@@ -145,13 +145,16 @@ class Engine:
                     self._funds(view, ceiling),
                     _counter(view),
                 )
-            step = self._decide(ask, held, funds)
-            if not step.purchases:
+            estimate = price(ask, held, funds)
+            self._allow(ask, held, funds, estimate)
+            if not estimate.step.purchases:
                 return answer_of(ask, Bought(held, held, ()), funds, version)
             exact_cells = self._source.scan(_scan(ask.compiled), control)
+            if self._source.fingerprint() != fingerprint:
+                continue  # another version was scanned: nothing was drawn, start over
             with self.ledger.transaction() as tx:
-                if self._same_epoch(tx, fingerprint) and self._source.fingerprint() == fingerprint:
-                    outcome = self._buy(ask, exact_cells, tx, ceiling)
+                if self._same_epoch(tx, fingerprint):
+                    outcome = self._buy(ask, exact_cells, tx, ceiling, (held, estimate))
                 else:
                     outcome = None
             if isinstance(outcome, Refused):
@@ -205,14 +208,14 @@ class Engine:
             n_max=contract.n_max,
         )
 
-    def _decide(self, ask: Ask, held: Held, funds: Funds) -> Step:
-        """The next step, or a refusal; both follow from public data and the transcript alone."""
-        estimate = price(ask, held, funds)
+    def _allow(self, ask: Ask, held: Held, funds: Funds, estimate: Price) -> None:
+        """Raise a refusal unless the next step may be bought; it follows from public data and the
+        transcript alone."""
         step = estimate.step
         if step.hopeless:
             raise too_few_rows(Fraction(0))
         if not step.purchases:
-            return step
+            return
         asked = rho_of(max(estimate.low, step.charge), funds.total)
         if funds.ceiling is not None and asked > funds.ceiling:
             raise over_ceiling(asked, funds.ceiling)
@@ -222,13 +225,18 @@ class Engine:
         if self._gate.grant(needed, available) < needed:
             cap = rho_of(self.ledger.terms.caps[step.purse], funds.total)
             raise over_budget(ask, held, funds, needed, step.purse, cap)
-        return step
 
     def _buy(
-        self, ask: Ask, exact_cells: Exact, tx: Transaction, ceiling: Fraction | None
+        self,
+        ask: Ask,
+        exact_cells: Exact,
+        tx: Transaction,
+        ceiling: Fraction | None,
+        foreseen: tuple[Held, Price],
     ) -> Answer | Refused:
         """Decide, charge, draw and append, step by step, inside the transaction.
 
+        A price foreseen before the scan is taken again where nothing has been learned since.
         A refusal before anything was bought is raised (and rolls back).  After a first step it ends
         the ask with what that step bought, which is kept, credited and shown as not met.
         """
@@ -239,8 +247,11 @@ class Engine:
         stopped = ""
         charged = 0
         for _ in range(MAX_STEPS):
+            funds = self._funds(tx, ceiling, charged)
+            estimate = foreseen[1] if held == foreseen[0] else price(ask, held, funds)
+            step = estimate.step
             try:
-                step = self._decide(ask, held, self._funds(tx, ceiling, charged))
+                self._allow(ask, held, funds, estimate)
             except Refused as refusal:
                 if not bill:
                     raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import atoms
@@ -18,7 +20,7 @@ def as_set(found: Atoms) -> set[int]:
 
 
 def canonical(found: Atoms) -> bool:
-    apart = all(a[1] < b[0] for a, b in zip(found, found[1:], strict=False))
+    apart = all(a[1] < b[0] for a, b in pairwise(found))
     return apart and all(lo < hi for lo, hi in found)
 
 

@@ -14,6 +14,7 @@ import pytest
 from tests.query.people import DOMAIN, REGIONS, TABLE, ask
 
 from defray.errors import QueryError
+from defray.query.descriptor import Question
 from defray.query.render import canonical_sql
 
 FOLDER = Path(__file__).parent / "pairs"
@@ -34,14 +35,21 @@ def pairs() -> Iterator[tuple[str, str, str]]:
 CASES = list(pairs())
 
 
+def asked(text: str, *, snap: bool) -> Question | QueryError:
+    try:
+        return ask(text, snap=snap)
+    except QueryError as refused:
+        return refused
+
+
 @pytest.mark.parametrize(("group", "text", "expected"), CASES, ids=[c[1][:60] for c in CASES])
 def test_pair(group: str, text: str, expected: str) -> None:
-    try:
-        question = ask(text, snap=group == "snapped")
-    except QueryError as refused:
-        assert f"{refused.kind} @ {text[refused.start : refused.end] or '(end)'}" == expected
-        assert refused.hint
-        assert refused.text == text
+    question = asked(text, snap=group == "snapped")
+    if isinstance(question, QueryError):
+        under = text[question.start : question.end] or "(end)"
+        assert f"{question.kind} @ {under}" == expected
+        assert question.hint
+        assert question.text == text
     else:
         canonical = canonical_sql(question, DOMAIN, REGIONS, TABLE, accuracy=True)
         assert canonical == expected

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.strategies import FIRST_DAY, SMALL, conditions, leaves
+from tests.strategies import FIRST_DAY, SMALL, conditions, leaves, split_conditions
 
 from defray.core.domain import EPOCH_DAY
 from defray.query.region import Region, Regions
@@ -79,6 +79,17 @@ def test_a_condition_holds_where_duckdb_says(condition: str) -> None:
 @given(one=conditions, two=conditions)
 def test_regions_are_equal_exactly_where_duckdb_finds_no_difference(one: str, two: str) -> None:
     assert (region_of(one) == region_of(two)) == (by_duckdb(one) == by_duckdb(two))
+
+
+@settings(max_examples=300, deadline=None)
+@given(condition=split_conditions)
+def test_snapping_only_ever_widens(condition: str) -> None:
+    text = f"SELECT COUNT(*) FROM t WHERE {condition}"
+    question = parse(text, SMALL, REGIONS, table="t", snap=True)
+    true = by_duckdb(condition)
+    assert by_region(question.region) >= true
+    if not question.snapped:
+        assert by_region(question.region) == true
 
 
 @settings(max_examples=100, deadline=None)

@@ -115,13 +115,21 @@ def test_equal_nodes_are_one_object_while_somebody_holds_them() -> None:
     assert R.where(0, ((0, 1),)) is R.where(0, ((0, 1),))
 
 
+def diagonal(algebra: Regions, count: int) -> Region:
+    found: Region = NOWHERE
+    for i in range(count):
+        box = algebra.box({0: intervals.single(i), 1: intervals.single(i)})
+        found = algebra.either(found, box)
+    return found
+
+
 def test_a_region_beyond_the_limits_is_refused() -> None:
     algebra = Regions((100, 100), max_nodes=10)
-    a: Region = NOWHERE
+    assert algebra.columns(diagonal(algebra, 5)) == (0, 1)
+    shifted = algebra.negate(algebra.where(1, ((60, 61),)))
+    wide = diagonal(Regions((100, 100)), 50)
     with pytest.raises(TooComplex):
-        for i in range(50):
-            box = algebra.box({0: intervals.single(i), 1: intervals.single(i)})
-            a = algebra.both(algebra.either(a, box), algebra.negate(algebra.where(1, ((60, 61),))))
+        algebra.both(wide, shifted)
 
 
 def test_a_limited_algebra_counts_its_steps_and_shares_its_nodes() -> None:

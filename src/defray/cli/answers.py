@@ -16,7 +16,9 @@ from defray.core.domain import Label
 from defray.core.zcdp import epsilon_for
 
 CHART = 28
-"""Characters of the chart of a table; narrow terminals get half of them, or none."""
+"""Characters of a table's chart where there is room; below LEAST_CHART there is none."""
+
+LEAST_CHART = 10
 
 
 def show_answer(answer: Answer, *, footer: bool = True) -> None:
@@ -55,51 +57,49 @@ def _line(row: Row) -> Text:
         line.append(f"{n.value} {plus_minus()} {n.half}", "bold")
         line.append(f" ({percent(row.confidence)}: {n.low} .. {n.high})")
     line.append("   ")
-    line.append(*_met(row, "target "))
+    missed = "target not met" + (f" ({row.note})" if row.note else "")
+    line.append(*(("target met", "green") if row.met else (missed, "yellow")))
     line.append(f"   charged {rho(row.charged_rho)} rho, reused {rho(row.reused_rho)}")
     return line
 
 
-def _met(row: Row, prefix: str = "") -> tuple[str, str]:
-    if row.met:
-        return f"{prefix}met", "green"
-    return f"{prefix}not met" + (f" ({row.note})" if row.note else ""), "yellow"
-
-
 def _table(rows: Sequence[Row]) -> Table:
+    """The rows, with a chart as wide as there is room for, where there is something to compare."""
+    table = _rows(rows, 0)
+    if len({row.aggregate for row in rows}) == len(rows):
+        return table
+    console = screen.out()
+    room = console.width - console.measure(table).maximum - 3
+    return table if room < LEAST_CHART else _rows(rows, min(CHART, room))
+
+
+def _rows(rows: Sequence[Row], chart: int) -> Table:
     several = len({row.aggregate for row in rows}) > 1
-    width = screen.out().width
-    chart = (CHART if width >= 110 else CHART // 2 if width >= 90 else 0) if _charted(rows) else 0
     table = new_table()
     for name in rows[0].group:
-        table.add_column(name)
+        table.add_column(screen.safe(name))
     if several:
         table.add_column("of")
-    table.add_column("value", justify="right", style="bold")
-    table.add_column(plus_minus(), justify="right")
+    table.add_column("value", justify="right", style="bold", no_wrap=True)
+    table.add_column(plus_minus(), justify="right", no_wrap=True)
     table.add_column(f"{percent(rows[0].confidence)} interval", justify="right")
     if chart:
         table.add_column("", no_wrap=True)
-    for name in ("met", "charged rho", "reused rho"):
-        table.add_column(name, justify="left" if name == "met" else "right")
+    table.add_column("met")
+    for name in ("charged", "reused"):
+        table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         n = numbers.shown(row.value, row.low, row.high, row.half_width)
-        interval = f"{n.low} .. {n.high}"
         if row.value is None:
             texts = ["unknown", "", f"between {n.low} and {n.high}"]
         else:
-            texts = [n.value, n.half, interval]
+            texts = [n.value, n.half, f"{n.low} .. {n.high}"]
         cells = [Text(label(v)) for v in row.group.values()]
         cells += [Text(row.aggregate)] if several else []
         cells += [Text(t) for t in texts]
         cells += [Text(_bar(row, rows, chart))] if chart else []
-        met, style = _met(row)
-        cells += [
-            Text("yes" if row.met else met.removeprefix("not met").strip(" ()") or "no", style),
-            Text(rho(row.charged_rho)),
-            Text(rho(row.reused_rho)),
-        ]
-        table.add_row(*cells)
+        met = Text("yes", "green") if row.met else Text(row.note or "no", "yellow")
+        table.add_row(*cells, met, rho(row.charged_rho), rho(row.reused_rho))
     return table
 
 
@@ -108,11 +108,6 @@ def new_table() -> Table:
 
     plain = screen.plain()
     return Table(box=box.ASCII2 if plain else box.SIMPLE_HEAD, show_edge=False, header_style="dim")
-
-
-def _charted(rows: Sequence[Row]) -> bool:
-    """A chart compares rows of one aggregate."""
-    return len({row.aggregate for row in rows}) < len(rows)
 
 
 def _bar(row: Row, rows: Sequence[Row], width: int) -> str:
@@ -137,12 +132,27 @@ def _footer(answer: Answer) -> None:
 
 
 def bill(items: Sequence[Item]) -> str:
-    """What was measured, and for how much."""
+    """What was measured, and for how much; measuring one thing in several steps is one line."""
+    lines: dict[tuple[str, str], list[float]] = {}
+    for item in items:
+        lines.setdefault((item.measure, item.purse), []).append(item.charged_rho)
     return "bill: " + ", ".join(
-        f"{i.measure} {rho(i.charged_rho)} rho"
-        + (f" from the {i.purse} purse" if i.purse != "answer" else "")
-        for i in items
+        f"{_measure(measure)} {rho(sum(charges))} rho"
+        + (f" in {len(charges)} steps" if len(charges) > 1 else "")
+        + (f" from the {purse} purse" if purse != "answer" else "")
+        for (measure, purse), charges in lines.items()
     )
+
+
+def _measure(measure: str) -> str:
+    """
+    >>> _measure("count"), _measure("sum:age"), _measure("centred:age")
+    ('rows', 'sum of age', 'sum of age around its middle')
+    """
+    kind, _, column = measure.partition(":")
+    if kind == "count":
+        return f"rows with {column}" if column else "rows"
+    return f"sum of {screen.safe(column)}" + (" around its middle" if kind == "centred" else "")
 
 
 # -- quotes ------------------------------------------------------------------------------------------
@@ -161,7 +171,7 @@ def show_quote(quote: Quote, delta: float | None) -> None:
         )
     say(
         f"credited {rho(quote.reused_rho)} rho from earlier releases; "
-        f"{rho(quote.remaining_rho)} rho remain; " + _fits(quote)
+        f"{rho(quote.remaining_rho)} rho remain; " + _fits(quote, certain=quote.exact)
     )
     if len(quote.items) > 1:
         say(bill(quote.items))
@@ -171,13 +181,16 @@ def show_quote(quote: Quote, delta: float | None) -> None:
     say("nothing was spent", "dim")
 
 
-def _fits(quote: Quote) -> str:
+def _fits(quote: Quote, *, certain: bool) -> str:
+    """``certain``: this price, and those of the questions before it, are exact."""
     if quote.fits:
         return "it fits"
+    if not certain:
+        return "it may not fit: that depends on counts that are not known yet"
     if quote.best:
         best = ", ".join(f"within {goal} for {alias}" for alias, goal in quote.best.items())
         return f"it does not fit; what does: {best}"
-    return "it may not fit" if not quote.exact else "it does not fit"
+    return "it does not fit"
 
 
 def _epsilon(charge: float, delta: float | None, prefix: str = "") -> str:
@@ -211,9 +224,14 @@ def show_quotes(quotes: Sequence[Quote], delta: float | None) -> None:
     for name in ("charge in rho", "credited"):
         table.add_column(name, justify="right")
     table.add_column("fits")
+    certain = True
+    doubtful: list[str] = []
     for i, q in enumerate(quotes, 1):
+        certain = certain and q.exact
+        if not q.fits:
+            doubtful.append(f"question {i}: {_fits(q, certain=certain)}")
         charge = rho(q.low_rho) if q.exact else f"{rho(q.low_rho)} .. {rho(q.high_rho)}"
-        fits = Text("yes", "green") if q.fits else Text("no" if q.exact else "maybe", "yellow")
+        fits = Text("yes", "green") if q.fits else Text("no" if certain else "maybe", "yellow")
         question = Text(screen.safe(q.question))
         table.add_row(str(i), question, charge, rho(q.reused_rho), fits)
     say(table)
@@ -221,9 +239,8 @@ def show_quotes(quotes: Sequence[Quote], delta: float | None) -> None:
     exact = all(q.exact for q in quotes)
     amount = rho(low) if exact else f"{rho(low)} to {rho(high)}"
     say(f"total {amount} rho{_epsilon(high, delta, '' if exact else 'at most ')}", "bold")
-    for q in quotes:
-        if not q.fits:
-            say(f"question {quotes.index(q) + 1}: {_fits(q)}")
+    for text in doubtful:
+        say(text)
     for text in dict.fromkeys(text for q in quotes for text in q.notes):
         say(f"note: {text}", "dim")
     say("asked in this order, each crediting those before it; nothing was spent", "dim")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Group, Parameter
 
 from defray import __version__
-from defray.cli import screen
 from defray.cli.screen import say, show
+from defray.errors import BadInput, LedgerCorrupt, TargetError
 
 if TYPE_CHECKING:
     from defray.core.contract import Contract
@@ -25,6 +25,7 @@ app = App(
         "Past answers defray the next one."
     ),
     help_format="plaintext",
+    suppress_keyboard_interrupt=False,
 )
 curating = Group.create_ordered("For the curator")
 asking = Group.create_ordered("For the analyst")
@@ -88,13 +89,17 @@ class Accuracy:
 
 def contract_path(given: Path | None) -> Path:
     """The contract that a command is about.  Raises BadInput where there is none."""
-    from defray.errors import BadInput
-
     path = given or Path(os.environ.get("DEFRAY_CONTRACT") or DEFAULT_CONTRACT)
     if not path.exists():
         hint = "name one with -c FILE, or draft one: defray init DATA"
         raise BadInput(f"there is no contract at {path}", hint=hint)
     return path
+
+
+def checked_delta(delta: float | None) -> float | None:
+    if delta is not None and not 0 < delta < 1:
+        raise TargetError(f"--delta must lie between 0 and 1, not {delta:g}", hint="--delta 1e-6")
+    return delta
 
 
 def contract_of(given: Path | None) -> Contract:
@@ -147,7 +152,7 @@ def check(contract: Named = None, *, delta: Delta = None, json: Json = False) ->
     """Say whether a contract file is valid, and what it says in words."""
     from defray.cli import books
 
-    words = books.terms_in_words(contract_of(contract), delta)
+    words = books.terms_in_words(contract_of(contract), checked_delta(delta))
     if json:
         show(words)
     else:
@@ -163,7 +168,6 @@ def close(
 ) -> None:
     """End a contract for ever, with a certificate of what was spent."""
     from defray.cli import books
-    from defray.errors import BadInput
 
     what = contract_of(contract)
     if not yes:
@@ -195,7 +199,7 @@ def quote(
     questions = asking.read_questions(sql)
     arguments = (accuracy or Accuracy()).arguments()
     with opened(contract) as session:
-        asking.quote(session, questions, arguments, delta)
+        asking.quote(session, questions, arguments, checked_delta(delta))
 
 
 @app.command(group=asking)
@@ -212,6 +216,8 @@ def ask(
     """Answer a question; pays only what earlier answers do not already say."""
     from defray.cli import asking
 
+    if timeout is not None and not timeout > 0:
+        raise BadInput(f"--timeout must be a positive number of seconds, not {timeout:g}")
     questions = asking.read_questions(sql)
     arguments = (accuracy or Accuracy()).arguments()
     with opened(contract) as session:
@@ -262,7 +268,6 @@ def history(
 ) -> None:
     """Every question that was paid for, oldest first."""
     from defray.cli import books
-    from defray.errors import BadInput
 
     if limit is not None and limit < 0:
         raise BadInput(f"--limit must be at least 0, not {limit}")
@@ -278,7 +283,6 @@ def history(
 def audit(contract: Named = None, *, json: Json = False) -> int:
     """Replay the ledger from zero and derive every charge again; fails if anything is wrong."""
     from defray.cli import books
-    from defray.errors import LedgerCorrupt
 
     found = books.read_audit(contract_of(contract))
     if json:

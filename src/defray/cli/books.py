@@ -149,7 +149,9 @@ def show_check(words: Mapping[str, Any]) -> None:
         null = {"cell": "a group of its own", "drop": "left out"}[c["null"]]
         other = {"null": "counts as NULL", "cell": "a group of its own", "drop": "left out",
                  "clamp": "moved to the nearest"}[c["other"]]  # fmt: skip
-        table.add_row(Text(screen.safe(c["name"])), c["type"], f"{c['cells']:,}", null, other, summed)
+        table.add_row(
+            Text(screen.safe(c["name"])), c["type"], f"{c['cells']:,}", null, other, summed
+        )
     say(table)
 
 

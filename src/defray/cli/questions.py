@@ -49,7 +49,7 @@ class Questions:
 def read_questions(text: str) -> Questions:
     """``-`` is stdin, a name that ends in ``.sql`` or is a file's is a file, all else is SQL."""
     if text.strip() == "-":
-        statements = split(sys.stdin.read())
+        statements = split(_stdin())
         if len(statements) == 1:
             return Questions((Statement(statements[0].sql),))
         return _filled(statements, "stdin")
@@ -65,6 +65,13 @@ def read_questions(text: str) -> Questions:
             f"cannot read {text}: {why}", hint="give SQL in quotes, a .sql file, or - for stdin"
         ) from None
     return _filled(split(content), text)
+
+
+def _stdin() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError:
+        raise BadInput("stdin is not in UTF-8", hint="convert the questions to UTF-8") from None
 
 
 def _filled(statements: list[Statement], file: str) -> Questions:

@@ -4,6 +4,7 @@ people on stderr.  Nothing is coloured unless a terminal reads it and NO_COLOR i
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -18,6 +19,13 @@ PIPE_WIDTH = 120
 """Columns of a table that no terminal bounds."""
 
 _CONTROLS = {c: "\ufffd" for c in (*range(32), *range(0x7F, 0xA0)) if chr(c) not in "\n\t"}
+
+_OPTIONS = (
+    (r'\bsnap ?= ?"outward"', "--snap"),
+    (r'\b(within|confidence|rho)="([^"]*)"', r"--\1 \2"),
+    (r"\b(within|confidence|rho)=", r"--\1 "),
+    (r"\bmax_rho\b", "--max-rho"),
+)
 
 _json = False
 
@@ -48,8 +56,13 @@ def err() -> Console:
 def _console(stream: TextIO) -> Console:
     from rich.console import Console
 
+    class Screen(Console):
+        def on_broken_pipe(self) -> None:
+            """Whoever reads has left; rich would exit with 1."""
+            raise BrokenPipeError
+
     bounded = stream.isatty() or "COLUMNS" in os.environ
-    return Console(
+    return Screen(
         file=stream,
         no_color=True if os.environ.get("NO_COLOR") else None,
         color_system=None if os.environ.get("NO_COLOR") else "auto",
@@ -90,7 +103,7 @@ def fail(error: DefrayError) -> None:
     if isinstance(error, ContractError):
         lines += [f"  {problem}" for problem in error.problems]
     if error.hint:
-        lines.append(f"  {error.hint}")
+        lines.append(f"  {_spelt(error.hint)}")
     console = err()
     console.print("error: ", style="bold red", end="")
     encoding = getattr(sys.stderr, "encoding", None) or "ascii"
@@ -98,10 +111,15 @@ def fail(error: DefrayError) -> None:
     console.print(text, soft_wrap=True)
 
 
-def note(text: str) -> None:
-    """A remark for people that is no part of the output."""
-    if not _json:
-        err().print(safe(text), soft_wrap=True)
+def _spelt(hint: str) -> str:
+    """A hint with the arguments of Python spelt as options.
+
+    >>> _spelt('for example within=50 or within="2%"'), _spelt("raise max_rho or ask for less")
+    ('for example --within 50 or --within 2%', 'raise --max-rho or ask for less')
+    """
+    for python, option in _OPTIONS:
+        hint = re.sub(python, option, hint)
+    return hint
 
 
 def safe(text: str) -> str:

@@ -192,6 +192,8 @@ def reused(rule: Rule, cell: int, before: Held) -> Fraction:
             Fraction(0),
         )
     have = rule.precision(cell, before)
+    if not have:
+        return have
     if isinstance(rule.goal, Within):
         wanted, _ = precision_for(rule.goal.amount / rule.unit, two_sided(rule.gamma))
         have = min(have, wanted)

@@ -12,8 +12,6 @@ from defray.query.reader import Name, Reader
 from defray.query.tokens import number
 
 EXAMPLE = "write ERROR WITHIN 50 AT CONFIDENCE 95%"
-SMALLEST, LARGEST = Fraction(1, 10**300), Fraction(10**300)
-"""Goals lie between these, so that they are finite and positive as floats too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +107,7 @@ def _goal(reader: Reader) -> tuple[Name | None, Goal]:
         raise reader.refuse(
             "bad-accuracy", "a relative error lies between 0% and 100%", where, "write 2%"
         )
-    if not SMALLEST <= value <= LARGEST:
+    if value <= 0:
         raise reader.refuse(
             "bad-accuracy", "an error must be a positive finite number", where, EXAMPLE
         )
@@ -132,8 +130,6 @@ def _confidence(reader: Reader) -> Fraction:
         raise reader.refuse(
             "bad-accuracy", "a confidence lies between 0 and 1, or is a percentage", where, hint
         )
-    if value < SMALLEST:
-        raise reader.refuse("bad-accuracy", "this confidence is too small", where, "write 95%")
     return value
 
 

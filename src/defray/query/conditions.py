@@ -211,26 +211,35 @@ def region_condition(domain: Domain, regions: Regions, region: Region) -> Text:
         # The region is the union of W x child, where W are the atoms of every child that includes
         # this one: ``a = 1 OR b = 2`` instead of ``a = 1 OR a <> 1 AND b = 2``.
         column = domain.columns[node.column]
-        children = [child for _, child in node.edges]
         first: list[Text] = []
         last: list[Text] = []
         for own, child in node.edges:
             if child is NOWHERE:
                 continue
-            atoms = _absorbed(regions, node, child)
+            within = [
+                c for _, c in node.edges if c is not child and _includes(regions, node, child, c)
+            ]
+            around = [
+                (s, c) for s, c in node.edges if c is child or _includes(regions, node, c, child)
+            ]
+            atoms = intervals.normal(span for s, _ in around for span in s)
             if child is EVERYWHERE:
                 first.append(atoms_condition(column, atoms))
                 continue
             # What a smaller child says too is said with it already, for more atoms.
-            smaller = [c for c in children if c is not child and _includes(regions, node, child, c)]
-            said = {term.sql for c in smaller for term in terms(c)}
+            said = {term.sql for c in within for term in terms(c)}
             rest = [term for term in terms(child) if term.sql not in said]
+            if not rest:
+                continue
             if atoms == ((0, column.width),):
                 last.extend(rest)
-            elif rest:
-                sides = (atoms_condition(column, atoms), atoms_condition(column, own))
-                shorter = min(sides, key=lambda side: len(side.sql))
-                first.append(conjunction([shorter, disjunction(rest)]))
+                continue
+            side = atoms_condition(column, atoms)
+            mine = {term.sql for term in terms(child)}
+            if not any(term.sql in mine for _, c in around if c is not child for term in terms(c)):
+                # No bigger child leaves a term to this one, so its own atoms alone do as well.
+                side = min(side, atoms_condition(column, own), key=lambda text: len(text.sql))
+            first.append(conjunction([side, disjunction(rest)]))
         return first + last
 
     return disjunction(terms(region))
@@ -239,12 +248,3 @@ def region_condition(domain: Domain, regions: Regions, region: Region) -> Text:
 def _includes(regions: Regions, node: Node, bigger: Region, child: Region) -> bool:
     """Whether one child of a node includes another; False for a node with many children."""
     return len(node.edges) <= MAX_ABSORBED and regions.both(child, bigger) == child
-
-
-def _absorbed(regions: Regions, node: Node, child: Region) -> Atoms:
-    """The atoms of all of the node's children that include ``child``."""
-    parts: list[tuple[int, int]] = []
-    for atoms, bigger in node.edges:
-        if bigger is child or _includes(regions, node, bigger, child):
-            parts.extend(atoms)
-    return intervals.normal(parts)

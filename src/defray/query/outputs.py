@@ -12,6 +12,7 @@ from defray.query.names import Scope
 from defray.query.reader import Name, Reader
 from defray.query.tokens import Token, number
 
+MAX_OUTPUTS = 100
 NUMERIC = ("integer", "float", "decimal")
 TRUNC = "DATE_TRUNC"
 
@@ -50,6 +51,13 @@ def read_items(reader: Reader) -> list[Item]:
     items: list[Item] = []
     while True:
         items.append(_read_item(reader))
+        if len(items) > MAX_OUTPUTS:
+            raise reader.refuse(
+                "too-long",
+                f"SELECT has more than {MAX_OUTPUTS} outputs",
+                (items[-1].what.start, items[-1].what.end),
+                "ask several questions",
+            )
         if not reader.take_sign(","):
             return items
 

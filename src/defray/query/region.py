@@ -38,11 +38,12 @@ class Node:
     means.
     """
 
-    __slots__ = ("__weakref__", "_hash", "column", "edges")
+    __slots__ = ("__weakref__", "_hash", "column", "edges", "runs")
 
     def __init__(self, column: int, edges: tuple[tuple[Atoms, Region], ...]) -> None:
         self.column: Final = column
         self.edges: Final = edges
+        self.runs: Final = sum(len(atoms) for atoms, _ in edges)
         self._hash: Final = hash((column, edges))
 
     def __hash__(self) -> int:
@@ -77,8 +78,8 @@ class Regions:
         self._steps_left: int | None = None
 
     def limited(self, steps: int) -> Regions:
-        """The same algebra (nodes are shared) that raises TooComplex once ``steps`` pairs of edges
-        were combined in all; ``max_nodes`` alone bounds single operations only."""
+        """The same algebra (nodes are shared) that raises TooComplex once its operations looked at
+        ``steps`` intervals of edges in all; ``max_nodes`` alone bounds single operations only."""
         twin = Regions(self.widths, max_nodes=self.max_nodes)
         twin._interned = self._interned
         twin._steps_left = steps
@@ -166,9 +167,7 @@ class Regions:
             if len(memo) >= self.max_nodes:
                 raise TooComplex(f"needs more than {self.max_nodes} sets of cells to describe")
             if self._steps_left is not None:
-                self._steps_left -= len(x.edges) * len(y.edges)
-                if self._steps_left < 0:
-                    raise TooComplex("takes too many steps to describe")
+                self._count_steps(x, y)
             if x.column == y.column:
                 edges = [
                     (meet, walk(cx, cy))
@@ -185,6 +184,15 @@ class Regions:
             return found
 
         return walk(a, b)
+
+    def _count_steps(self, x: Node, y: Node) -> None:
+        assert self._steps_left is not None
+        if x.column == y.column:
+            self._steps_left -= len(y.edges) * x.runs + len(x.edges) * y.runs
+        else:
+            self._steps_left -= x.runs if x.column < y.column else y.runs
+        if self._steps_left < 0:
+            raise TooComplex("takes too many steps to describe")
 
     # -- reading --------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from defray.query.outputs import default_alias
 from defray.query.reader import identifier
 from defray.query.region import EVERYWHERE, Region, Regions, TooComplex
 
-MAX_STEPS = 200_000
+MAX_STEPS = 500_000
 
 
 def canonical_sql(

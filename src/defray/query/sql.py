@@ -32,8 +32,8 @@ from defray.query.reader import Name, Reader
 from defray.query.region import EVERYWHERE, Region, Regions, TooComplex
 from defray.query.where import Where
 
-MAX_STEPS = 60_000
-"""How many pairs of edges the predicate of one text may combine."""
+MAX_STEPS = 100_000
+"""How many intervals of atoms may be looked at to bring one predicate into its canonical form."""
 MAX_COLUMNS = 100
 """How many columns one predicate may name."""
 

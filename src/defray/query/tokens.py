@@ -25,8 +25,10 @@ MAX_LIST = 4096
 """The most items of one IN list."""
 MAX_NAME = 128
 """The longest name (of a column, a table, an output), in characters."""
-MAX_NUMBER = 100
-"""The longest number literal, in characters; its exponent is at most 400."""
+MAX_NUMBER = 128
+"""The longest number literal, in characters."""
+MAX_DIGITS = 60
+"""The most digits of a number before and after its decimal point, written without exponent."""
 
 _TOKEN = re.compile(
     r"""
@@ -140,14 +142,17 @@ def number(text: str, token: Token) -> Fraction:
     shown = token.text
     if len(shown) > MAX_NUMBER:
         _bad_number(text, token.start, token.end, "is too long")
-    if shown.isdigit():
+    if shown.isdigit() and len(shown) <= MAX_DIGITS:
         return Fraction(int(shown))
     mantissa, _, exponent = shown.lower().partition("e")
-    if exponent and abs(int(exponent)) > 400:
-        _bad_number(text, token.start, token.end, "is too large or too small")
     whole, _, places = mantissa.partition(".")
-    value = Fraction(int((whole + places) or "0"), 10 ** len(places))
-    return value * Fraction(10) ** int(exponent) if exponent else value
+    shift = int(exponent or "0") - len(places)
+    digits = int((whole + places) or "0")
+    if digits and not -MAX_DIGITS <= shift <= MAX_DIGITS - len(str(digits)):
+        _bad_number(text, token.start, token.end, "is too large or too small")
+    if shift < 0 or not digits:
+        return Fraction(digits, 10**-shift if digits else 1)
+    return Fraction(digits * 10**shift)
 
 
 def _bad_number(text: str, start: int, end: int, why: str = "is not a number") -> NoReturn:

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal as Choice
 from typing import get_args
 
@@ -300,11 +301,18 @@ class Where:
             return Some(
                 tuple(self._comparison(left, "=", item, (start, reader.last_end)) for item in items)
             )
-        sets = [self._sets(left, "=", item) for item in items if isinstance(item, Literal)]
+        known = [item for item in items if isinstance(item, Literal) and item.value is not None]
+        leaf = self._one_of(left, known)
+        # A NULL in the list says UNKNOWN wherever no other value is found.
+        return leaf if len(known) == len(items) else Some((leaf, NOTHING))
+
+    def _one_of(self, ref: Ref, values: Sequence[Literal]) -> Leaf:
+        sets = [self._sets(ref, "=", value) for value in values]
         true = intervals.normal(span for atoms, _ in sets for span in atoms)
-        width = self._scope.at(left.column).width
-        outside = (gap for _, atoms in sets for gap in intervals.complement(atoms, width))
-        return Leaf(left.column, true, intervals.complement(intervals.normal(outside), width))
+        column = self._scope.at(ref.column)
+        outside = [gap for _, atoms in sets for gap in intervals.complement(atoms, column.width)]
+        false = intervals.complement(intervals.normal(outside), column.width)
+        return Leaf(ref.column, true, false if sets else column.non_nulls)
 
     def _is(self, left: Operand, start: int) -> Predicate:
         reader = self._reader

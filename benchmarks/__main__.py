@@ -1,0 +1,19 @@
+"""``python -m benchmarks [asks] [transcript]``."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+from benchmarks.table import show
+
+TITLES = {
+    "transcript": "Answers from the transcript, long ledgers, start-up",
+    "asks": "Fresh asks against the same SQL in raw DuckDB",
+}
+
+chosen = sys.argv[1:] or list(TITLES)
+for name in chosen:
+    if name not in TITLES:
+        sys.exit(f"no benchmark called {name}; there are: {', '.join(TITLES)}")
+    show(TITLES[name], import_module(f"benchmarks.{name}").lines())
