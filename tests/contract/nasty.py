@@ -11,9 +11,10 @@ import datetime as dt
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -337,11 +338,15 @@ def group(column: Column, level: str, at: int) -> int:
     return [g.label for g in groups].index(label)
 
 
-@dataclass(frozen=True)
 class Reference:
-    domain: Domain
-    regions: Regions
-    rows: Sequence[Mapping[str, Any]]
+    def __init__(self, domain: Domain, regions: Regions, rows: Sequence[Mapping[str, Any]]) -> None:
+        self.domain = domain
+        self.regions = regions
+        columns = domain.columns
+        summed = [c for c in columns if c.bounds is not None]
+        placed = [(row, [atom(c, row[c.name]) for c in columns]) for row in rows]
+        self.kept = [(row, atoms) for row, atoms in placed if None not in atoms]
+        self.units = [{c.name: units(c, row[c.name]) for c in summed} for row, _ in self.kept]
 
     def scan(self, scan: Scan) -> Exact:
         size = len(cells(self.domain, scan.axes))
@@ -349,21 +354,24 @@ class Reference:
             [0] * size, {c: [0] * size for c in scan.columns}, {c: [0] * size for c in scan.sums}
         )
         columns = self.domain.columns
-        for row in self.rows:
-            atoms = [atom(c, row[c.name]) for c in columns]
-            if None in atoms or not self.regions.contains(scan.region, lambda i: atoms[i] or 0):
+        for (_, atoms), row_units in zip(self.kept, self.units, strict=True):
+            if not self.regions.contains(scan.region, lambda i: atoms[i] or 0):  # noqa: B023
                 continue
             cell = 0
             for axis in scan.axes:
                 column = columns[axis.column]
                 at = atoms[axis.column]
                 assert at is not None
-                number = group(column, axis.level, at)
+                number = self.group(column, axis.level, at)
                 cell = cell * len(column.groups(axis.level)) + number
             exact.rows[cell] += 1
             for name in scan.columns:
                 i = self.domain.names.index(name)
                 exact.non_null[name][cell] += atoms[i] != columns[i].null_atom
             for name in scan.sums:
-                exact.sums[name][cell] += units(self.domain[name], row[name])
+                exact.sums[name][cell] += row_units[name]
         return exact
+
+    @cache
+    def group(self, column: Column, level: str, at: int) -> int:
+        return group(column, level, at)

@@ -57,7 +57,7 @@ def finite(normal: Normal) -> str:
     guard = (
         f"{normal.x} BETWEEN {line.sql(first, normal.dialect)} AND {line.sql(last, normal.dialect)}"
     )
-    return f"{guard} AND {normal.x} = floor({normal.x})" if normal.integral_guard else guard
+    return f"{guard} AND {normal.x} = trunc({normal.x})" if normal.integral_guard else guard
 
 
 def ends(normal: Normal) -> tuple[Point, Point]:
