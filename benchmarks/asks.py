@@ -98,13 +98,17 @@ def lines() -> list[Line]:
         over = (a - b) * 1000
         goal = "<= 1.15 or <= 8 ms"
         met = a / b <= 1.15 or over <= 8
-        out.append(Line(what, ms(a), f"{ms(b)} raw DuckDB", f"{a / b:.2f} / {over:+.1f} ms", goal, met))
+        out.append(
+            Line(what, ms(a), f"{ms(b)} raw DuckDB", f"{a / b:.2f} / {over:+.1f} ms", goal, met)
+        )
 
     plain = f"'{path}'"
     compare(
         "fresh COUNT(*) WHERE",
         "",
-        "SELECT COUNT(*) FROM people WHERE age >= 40 + {n} AND sex = 'F'".replace("40 + {n}", "{n}4"),
+        "SELECT COUNT(*) FROM people WHERE age >= 40 + {n} AND sex = 'F'".replace(
+            "40 + {n}", "{n}4"
+        ),
         "SELECT COUNT(*) FROM {source} WHERE age >= {n}4 AND sex = 'F'",
         9,
         plain,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.table import Line, ms, once
 from defray.core.amounts import QUANTA, quanta_up
-from defray.demo import open_demo
+from defray.example import open_demo
 from defray.ledger.records import Release
 from defray.session import Session
 
@@ -64,14 +64,20 @@ def lines() -> list[Line]:
 
     def line(what: str, seconds: float, goal: float, compared: str = "") -> None:
         text = f"<= {ms(goal)}"
-        out.append(Line(what, ms(seconds), compared, f"{seconds / goal:.2f} of goal", text, seconds <= goal))
+        out.append(
+            Line(
+                what, ms(seconds), compared, f"{seconds / goal:.2f} of goal", text, seconds <= goal
+            )
+        )
 
     sql = "SELECT COUNT(*) FROM randhie WHERE year = 1 AND age >= 30 ERROR WITHIN 200 AT CONFIDENCE 95%"
     with tempfile.TemporaryDirectory() as folder:
         with open_demo(Path(folder)) as session:
             fresh = once(lambda: session.ask(sql))
             seen = median(lambda n: session.ask(sql), 2000)
-            unseen = median(lambda n: session.ask(sql.replace("WHERE", "WHERE" + " " * (n + 2))), 1000)
+            unseen = median(
+                lambda n: session.ask(sql.replace("WHERE", "WHERE" + " " * (n + 2))), 1000
+            )
             line("answer from the transcript, text seen", seen, 200e-6, f"{ms(fresh)} first ask")
             line("answer from the transcript, text unseen", unseen, 700e-6)
             stretch(session, LONG)
@@ -80,17 +86,29 @@ def lines() -> list[Line]:
 
         opened = once(lambda: defray.open(contract).close())
         with defray.open(contract) as session:
-            ask = "SELECT COUNT(*) FROM randhie WHERE age >= {n} ERROR WITHIN 3000 AT CONFIDENCE 95%"
+            ask = (
+                "SELECT COUNT(*) FROM randhie WHERE age >= {n} ERROR WITHIN 3000 AT CONFIDENCE 95%"
+            )
             quote = median(lambda n: session.quote(ask.format(n=n % 60 + 1)), 60)
             held = median(lambda n: session.ask(sql), 500)
             whole = median(lambda n: session.ask(ask.format(n=n % 60 + 1)), 60)
         line(f"open a ledger of {LONG:,} releases", opened, 1.0)
         line(f"decision on {LONG:,} releases: quote of a fresh question", quote, 2e-3)
-        line(f"decision on {LONG:,} releases: known answer", held, 2e-3, f"{ms(whole)} whole fresh ask")
+        line(
+            f"decision on {LONG:,} releases: known answer",
+            held,
+            2e-3,
+            f"{ms(whole)} whole fresh ask",
+        )
         balance = started("-m", "defray", "balance", str(contract))
     line("defray balance (process, wall)", balance, 0.25)
     bare = cpu("pass")
-    line("import defray (CPU, above a bare interpreter)", cpu("import defray") - bare, 0.06, f"{ms(bare)} bare")
+    line(
+        "import defray (CPU, above a bare interpreter)",
+        cpu("import defray") - bare,
+        0.06,
+        f"{ms(bare)} bare",
+    )
     return out
 
 

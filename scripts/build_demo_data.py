@@ -1,10 +1,10 @@
 """Rebuild the demo table from the copy of the data that the statsmodels package carries.
 
-    python scripts/build_demo_data.py            # writes src/defray/demo/randhie.parquet
+    python scripts/build_demo_data.py            # writes src/defray/example/randhie.parquet
     python scripts/build_demo_data.py --check    # compares instead; exit code 1 where they differ
 
 Needs pyarrow and statsmodels (the `dev` extra). What each column means and how it is derived is
-told in src/defray/demo/PROVENANCE.md. The same input gives the same table; the bytes of the file
+told in src/defray/example/PROVENANCE.md. The same input gives the same table; the bytes of the file
 may differ between versions of pyarrow, so the comparison is of schema and content.
 """
 
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-TARGET = Path(__file__).parents[1] / "src" / "defray" / "demo" / "randhie.parquet"
+TARGET = Path(__file__).parents[1] / "src" / "defray" / "example" / "randhie.parquet"
 
 
 def source_path() -> Path:

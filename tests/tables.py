@@ -45,11 +45,13 @@ def write_people(folder: Path, rows: int = 10_000, name: str = "people.parquet")
     return path
 
 
-def write_contract(folder: Path, top: str = "rho = 1", *, columns: str = COLUMNS, **source: str) -> Path:
+def write_contract(
+    folder: Path, top: str = "rho = 1", *, columns: str = COLUMNS, **source: str
+) -> Path:
     """A contract over ``people.parquet`` in the folder; ``top`` are its first lines."""
     kind = source.get("kind", "parquet")
     data = source.get("path", "people.parquet")
-    text = f"version = 1\ntable = \"people\"\n{top}\n\n[source]\nkind = \"{kind}\"\npath = \"{data}\"\n"
+    text = f'version = 1\ntable = "people"\n{top}\n\n[source]\nkind = "{kind}"\npath = "{data}"\n'
     path = folder / "contract.toml"
     path.write_text(text + columns)
     return path

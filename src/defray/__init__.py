@@ -40,7 +40,7 @@ def demo() -> Session:
 
     Its ledger lies in a temporary folder and is gone when the session is closed.
     """
-    from defray.demo import open_demo
+    from defray.example import open_demo
 
     return open_demo()
 

@@ -264,8 +264,8 @@ class Engine:
             charged += step.charge
             settled |= frozenset(step.settles)
             held = self._held(ask, tx)
-            if step.final:
-                break
+            if step.final and len(bill) == len(step.purchases):
+                break  # the quote was exact: this and no more
         funds = self._funds(tx, ceiling, charged)
         if stopped and plan(ask, held, funds).hopeless:
             return too_few_rows(rho_of(charged, funds.total))

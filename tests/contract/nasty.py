@@ -45,7 +45,19 @@ HUGE = 2**70
 NEW_YEAR = (dt.date(2020, 1, 1) - EPOCH_DAY).days
 NOON = int((dt.datetime(2020, 1, 1, 12) - EPOCH) / MICROSECOND)
 HOUR = 3600 * 10**6
-NASTY_TEXT = ("", "a", "A", "it's", 'say "hi"', "näh\u00efv", "日本", "two\nlines", "c,d", "--;", "\\N?")
+NASTY_TEXT = (
+    "",
+    "a",
+    "A",
+    "it's",
+    'say "hi"',
+    "näh\u00efv",
+    "日本",
+    "two\nlines",
+    "c,d",
+    "--;",
+    "\\N?",
+)
 MORE_TEXT = tuple(f"value {i}" for i in range(12))
 
 
@@ -85,7 +97,16 @@ _FLOATS = [
     99.75, 0.125, -0.375, 0.005, 0.015,
     *_EDGES, *(math.nextafter(e, INF) for e in _EDGES), *(math.nextafter(e, -INF) for e in _EDGES),
 ]  # fmt: skip
-_DAYS = [NEW_YEAR - 1, NEW_YEAR, NEW_YEAR + 30, NEW_YEAR + 31, NEW_YEAR + 90, NEW_YEAR + 91, -719162, 2932896]
+_DAYS = [
+    NEW_YEAR - 1,
+    NEW_YEAR,
+    NEW_YEAR + 30,
+    NEW_YEAR + 31,
+    NEW_YEAR + 90,
+    NEW_YEAR + 91,
+    -719162,
+    2932896,
+]
 _MOMENTS = [
     NOON - 1, NOON, NOON + 1, NOON + HOUR, NOON + 12 * HOUR, NOON + 12 * HOUR - 1, NOON + 60 * HOUR,
     NOON + 60 * HOUR + 1, 0, -(10**15),
@@ -138,7 +159,9 @@ def domain(policy: str) -> Domain:
         elif policy == "cells" and not isinstance(c.shape, Anything):
             c = replace(c, null="cell", other="cell")
         elif policy == "clamps" and ranged:
-            c = replace(c, null="drop" if c.name in ("age", "any", "whole") else "cell", other="clamp")
+            c = replace(
+                c, null="drop" if c.name in ("age", "any", "whole") else "cell", other="clamp"
+            )
         elif policy == "drops":
             drop = c.name in ("bins", "day", "text", "whole")
             c = replace(c, null="cell", other="drop" if drop and c.name != "any" else "null")
@@ -166,12 +189,16 @@ def write(kind: str, folder: Path, data: Sequence[Mapping[str, Any]]) -> SourceS
         pq.write_table(turned, folder / "part" / "a.parquet")
         return SourceSpec("parquet", "part/*.parquet")
     base = _arrow(data).cast(
-        pa.schema([(n, pa.string() if pa.types.is_dictionary(t) else t) for n, t in PHYSICAL.items()])
+        pa.schema(
+            [(n, pa.string() if pa.types.is_dictionary(t) else t) for n, t in PHYSICAL.items()]
+        )
     )
     with duckdb.connect(str(folder / "people.duckdb")) as connection:
         connection.register("base", base)
         listed = ", ".join(
-            "'" + v.replace("'", "''") + "'" for v in dict.fromkeys(POOLS["text_more"]) if v is not None
+            "'" + v.replace("'", "''") + "'"
+            for v in dict.fromkeys(POOLS["text_more"])
+            if v is not None
         )
         connection.execute(
             f"CREATE TABLE people AS SELECT * REPLACE (CAST(huge AS HUGEINT) AS huge,"
@@ -221,7 +248,9 @@ def _csv_text(name: str, value: Any, i: int) -> str:
     return str(value)
 
 
-def contract(kind: str, folder: Path, spec: SourceSpec, columns: Domain, unit: Unit | None = None) -> Contract:
+def contract(
+    kind: str, folder: Path, spec: SourceSpec, columns: Domain, unit: Unit | None = None
+) -> Contract:
     return Contract("people", Fraction(1), unit or Unit(), spec, columns, folder)
 
 

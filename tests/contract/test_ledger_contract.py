@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.contract.ledgers import LEDGERS, SqliteUnderTest
-from tests.ledger.makers import DOMAIN, keys_of, release, spend, terms
-from tests.ledger.processes import at_once
-from tests.ledger.worker import contend
 
 from defray.core.amounts import QUANTA, exact, quanta_down, rho_of
 from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerMismatch
 from defray.ledger.audit import AuditReport, audit
 from defray.ledger.records import UNKNOWN, Entry, Known, Release, Terms
+from tests.contract.ledgers import LEDGERS, SqliteUnderTest
+from tests.ledger.makers import DOMAIN, keys_of, release, spend, terms
+from tests.ledger.processes import at_once
+from tests.ledger.worker import contend
 
 
 @pytest.fixture(params=sorted(LEDGERS))

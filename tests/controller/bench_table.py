@@ -58,7 +58,9 @@ def adults(from_age: int) -> Any:
     return REGIONS.where(AGE, ((from_age, 121),))
 
 
-def question(*functions: str, region: Any = True, by: tuple[int, ...] = (), **more: Any) -> Question:
+def question(
+    *functions: str, region: Any = True, by: tuple[int, ...] = (), **more: Any
+) -> Question:
     aggregates = tuple(
         Aggregate(f"a{n}", f.split(":")[0], (f.split(":") + [None])[1])  # type: ignore[arg-type]
         for n, f in enumerate(functions)
@@ -73,7 +75,13 @@ def question(*functions: str, region: Any = True, by: tuple[int, ...] = (), **mo
 
 
 def make_ask(q: Question, terms: Contract, **wish: Any) -> Ask:
-    arguments = {"within": None, "confidence": None, "rho": None, "simultaneous": None, "snap": None}
+    arguments = {
+        "within": None,
+        "confidence": None,
+        "rho": None,
+        "simultaneous": None,
+        "snap": None,
+    }
     goals, confidence, simultaneous = resolve(q, Wish.of(**(arguments | wish)), terms)
     return Ask(compile_question(q, terms, REGIONS), goals, confidence, simultaneous)
 
@@ -140,7 +148,7 @@ class Desk:
             self.settled.update(step.settles)
             self.spent += step.charge
             charged += step.charge
-            if step.final:
+            if step.final and charged == step.charge:
                 return charged
 
     def rho(self, quanta: int) -> float:

@@ -10,7 +10,6 @@ from typing import Any, get_args
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from tests.strategies import VARIED, columns
 
 from defray.core import intervals
 from defray.core.domain import (
@@ -30,6 +29,7 @@ from defray.core.domain import (
     truncate,
 )
 from defray.core.intervals import Atoms
+from tests.strategies import VARIED, columns
 
 COMPARE: dict[Operator, Any] = {
     "=": operator.eq, "<>": operator.ne, "<": operator.lt,

@@ -6,10 +6,10 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.strategies import atoms
 
 from defray.core import intervals
 from defray.core.intervals import Atoms
+from tests.strategies import atoms
 
 WIDTH = 12
 some = atoms(WIDTH)

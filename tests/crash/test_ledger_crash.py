@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.contract.ledgers import LEDGERS, SqliteUnderTest
-from tests.ledger.makers import DOMAIN, keys_of, release, terms
-from tests.ledger.processes import start
 
 from defray.ledger.audit import audit
 from defray.ledger.store import Ledger
+from tests.contract.ledgers import LEDGERS, SqliteUnderTest
+from tests.ledger.makers import DOMAIN, keys_of, release, terms
+from tests.ledger.processes import start
 
 pytestmark = pytest.mark.crash
 

@@ -129,7 +129,9 @@ def test_a_senseless_budget_is_refused_by_name(tmp_path: Path, bad: str):
     assert any(p.key == "rho" for p in caught.value.problems)
 
 
-@pytest.mark.parametrize("bad", [0, -5, "nan", "inf", math.nan, math.inf, "1e400", "x", "0%", "200%"])
+@pytest.mark.parametrize(
+    "bad", [0, -5, "nan", "inf", math.nan, math.inf, "1e400", "x", "0%", "200%"]
+)
 def test_a_senseless_tolerance_is_refused_and_costs_nothing(tmp_path: Path, bad: object):
     with people(tmp_path, rows=100) as session:
         with pytest.raises(TargetError):
@@ -262,7 +264,10 @@ def test_groups_come_from_the_declared_domain_only(tmp_path: Path):
     write_people(tmp_path)
     columns = COLUMNS.replace('["F", "M"]', '["F", "Z"]')
     with open_session(write_contract(tmp_path, "rho = 10", columns=columns)) as session:
-        labels = [r.group["sex"] for r in session.ask("SELECT sex, COUNT(*) FROM people GROUP BY sex", within=50)]
+        labels = [
+            r.group["sex"]
+            for r in session.ask("SELECT sex, COUNT(*) FROM people GROUP BY sex", within=50)
+        ]
         assert labels == ["F", "Z", None]
         with pytest.raises(QueryError) as caught:
             session.ask("SELECT person, COUNT(*) FROM people GROUP BY person", within=50)
@@ -398,7 +403,11 @@ def test_a_changed_domain_is_a_new_version_and_a_changed_budget_is_refused(tmp_p
     with open_session(write_contract(tmp_path, columns=more)) as session:
         assert session.ask("SELECT COUNT(*) FROM people", within=50).charged_rho > 0
         assert session.balance()["data_version"] == 2
-    for changed in ("rho = 2", "rho = 1\nxi = 0.1", 'rho = 1\nunit = {column = "person", max_rows = 3}'):
+    for changed in (
+        "rho = 2",
+        "rho = 1\nxi = 0.1",
+        'rho = 1\nunit = {column = "person", max_rows = 3}',
+    ):
         with pytest.raises(LedgerMismatch):
             open_session(write_contract(tmp_path, changed))
 
@@ -419,7 +428,10 @@ def test_no_true_value_is_written_anywhere(tmp_path: Path, caplog: pytest.LogCap
             ("SELECT sex, AVG(income) FROM people GROUP BY sex", 10**11),
         ):
             shown.append(json.dumps(session.ask(sql, within=within).to_dict()))
-        for bad in ("SELECT person FROM people", "SELECT COUNT(*) FROM people WHERE person = 'Zyx9x'"):
+        for bad in (
+            "SELECT person FROM people",
+            "SELECT COUNT(*) FROM people WHERE person = 'Zyx9x'",
+        ):
             with pytest.raises(BadInput) as caught:
                 session.ask(bad, within=10)
             shown.append(str(caught.value).replace(bad, ""))
@@ -432,7 +444,9 @@ def test_no_true_value_is_written_anywhere(tmp_path: Path, caplog: pytest.LogCap
         assert secret.encode() not in content.replace(b"Zyx9x", b"")
 
 
-def test_a_fault_of_ours_reaches_nobody_as_a_traceback(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_a_fault_of_ours_reaches_nobody_as_a_traceback(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
     with people(tmp_path, rows=100) as session:
         engine = session._engine
 

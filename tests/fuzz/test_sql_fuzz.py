@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from tests.query.people import DOMAIN, REGIONS, TABLE, ask
 
 from defray.errors import QueryError
 from defray.query.descriptor import Question
 from defray.query.render import canonical_sql
+from tests.query.people import DOMAIN, REGIONS, TABLE, ask
 
 BLOCKS = 8
 QUICK, THOROUGH = 3_000, 20_000

@@ -6,10 +6,10 @@ from fractions import Fraction
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.ledger.makers import release, spend
 
 from defray.core.amounts import quanta_up
 from defray.ledger.checks import derived_charge, faults
+from tests.ledger.makers import release, spend
 
 positive = st.fractions(min_value=Fraction(1, 10**6), max_value=10**6, max_denominator=10**6)
 

@@ -14,14 +14,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.ledger.forks import in_child
-from tests.ledger.makers import DOMAIN, keys_of, release, terms
-from tests.ledger.processes import ROOT
 
 from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError
 from defray.ledger.audit import audit
 from defray.ledger.files import from_sqlite, network_file_system
 from defray.ledger.sqlite import SqliteLedger
+from tests.ledger.forks import in_child
+from tests.ledger.makers import DOMAIN, keys_of, release, terms
+from tests.ledger.processes import ROOT
 
 MOUNTS = """\
 22 1 254:0 / / rw,relatime - ext4 /dev/vda rw

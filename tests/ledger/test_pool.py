@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.ledger.forks import in_child
-from tests.ledger.makers import DOMAIN, keys_of, release, terms
 
 from defray.errors import LedgerError
 from defray.ledger.audit import audit
 from defray.ledger.sqlite import SqliteLedger
+from tests.ledger.forks import in_child
+from tests.ledger.makers import DOMAIN, keys_of, release, terms
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here"),

@@ -7,12 +7,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.ledger.makers import DOMAIN, keys_of, release, terms
 
 from defray.errors import LedgerCorrupt, LedgerError
 from defray.ledger.audit import audit
 from defray.ledger.schema import APPLICATION, STEPS, advance, version_of
 from defray.ledger.sqlite import SqliteLedger
+from tests.ledger.makers import DOMAIN, keys_of, release, terms
 
 NEXT = (*STEPS, ("ALTER TABLE notes ADD COLUMN made TEXT", "UPDATE notes SET made = 'before'"))
 

@@ -11,11 +11,10 @@ import sys
 import threading
 from collections.abc import Callable
 
-from tests.contract.ledgers import LEDGERS
-from tests.ledger.makers import DOMAIN, release, spend, terms
-
 from defray.core.amounts import QUANTA
 from defray.ledger.store import Ledger
+from tests.contract.ledgers import LEDGERS
+from tests.ledger.makers import DOMAIN, release, spend, terms
 
 CHARGE = QUANTA // 2
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.ledger.forks import in_child
 
 from defray.noise.opendp_sampler import OpenDPSampler, gaussian
+from tests.ledger.forks import in_child
 
 SOURCE = Path(__file__).parents[2] / "src"
 SEEDED = ("defray/simulate/",)

@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.query.people import DOMAIN, REGIONS, TABLE, ask
 
 from defray.errors import QueryError
 from defray.query.descriptor import Question
 from defray.query.render import canonical_sql
+from tests.query.people import DOMAIN, REGIONS, TABLE, ask
 
 FOLDER = Path(__file__).parent / "pairs"
 

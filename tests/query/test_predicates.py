@@ -11,11 +11,11 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.strategies import FIRST_DAY, SMALL, conditions, leaves, split_conditions
 
 from defray.core.domain import EPOCH_DAY
 from defray.query.region import Region, Regions
 from defray.query.sql import parse
+from tests.strategies import FIRST_DAY, SMALL, conditions, leaves, split_conditions
 
 REGIONS = Regions(SMALL.widths)
 

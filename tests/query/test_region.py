@@ -8,10 +8,10 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.strategies import regions
 
 from defray.core import intervals
 from defray.query.region import EVERYWHERE, NOWHERE, Node, Region, Regions, TooComplex
+from tests.strategies import regions
 
 WIDTHS = (3, 2, 4, 2)
 R = Regions(WIDTHS)
@@ -133,7 +133,7 @@ def test_a_region_beyond_the_limits_is_refused() -> None:
 
 
 def test_a_limited_algebra_counts_its_steps_and_shares_its_nodes() -> None:
-    few = R.limited(3)
+    few = R.limited(1)
     a, b = few.where(0, ((0, 1),)), few.where(1, ((0, 1),))
     assert a is R.where(0, ((0, 1),))
     with pytest.raises(TooComplex):

@@ -8,8 +8,6 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.query.people import DOMAIN, REGIONS, TABLE, ask
-from tests.strategies import SMALL, VARIED, atoms, columns, conditions, regions
 
 from defray.core.domain import Anything, Column, Domain
 from defray.core.intervals import Atoms
@@ -26,6 +24,8 @@ from defray.query.descriptor import (
 from defray.query.region import Region, Regions
 from defray.query.render import canonical_sql
 from defray.query.sql import parse
+from tests.query.people import DOMAIN, REGIONS, TABLE, ask
+from tests.strategies import SMALL, VARIED, atoms, columns, conditions, regions
 
 VARIED_REGIONS = Regions(VARIED.widths)
 SMALL_REGIONS = Regions(SMALL.widths)

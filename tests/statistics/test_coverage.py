@@ -28,10 +28,10 @@ QUESTIONS = {
 class Wider:
     """A faulty build: noise 10 % wider than it is charged for."""
 
-    def __init__(self, sampler):  # noqa: ANN001
+    def __init__(self, sampler):
         self.sampler = sampler
 
-    def draw(self, scales):  # noqa: ANN001, ANN201
+    def draw(self, scales):
         return self.sampler.draw([s * 1.1 for s in scales])
 
 
@@ -46,9 +46,7 @@ def truths(path: Path) -> dict[str, list[float]]:
         "count": ask(QUESTIONS["count"][0]),
         "sum": ask(QUESTIONS["sum"][0].replace("income", rounded)),
         "avg": ask(QUESTIONS["avg"][0].replace("income", rounded)),
-        "group": ask(
-            "SELECT sex, COUNT(*) FROM people GROUP BY sex ORDER BY sex NULLS LAST"
-        ),
+        "group": ask("SELECT sex, COUNT(*) FROM people GROUP BY sex ORDER BY sex NULLS LAST"),
     }
 
 

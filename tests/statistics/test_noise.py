@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import pytest
 from scipy.stats import chi2, norm
-from tests.noise import oracle
 
 from defray.noise.opendp_sampler import OpenDPSampler
+from tests.noise import oracle
 
 pytestmark = pytest.mark.statistics
 

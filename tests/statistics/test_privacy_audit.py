@@ -72,14 +72,16 @@ class Halved:
     def __init__(self, sampler: Sampler) -> None:
         self.sampler = sampler
 
-    def draw(self, scales):  # noqa: ANN001, ANN201
+    def draw(self, scales):
         return self.sampler.draw([s / 2 for s in scales])
 
 
 CASES = [
     pytest.param("COUNT(*)", "rho = 8", 1, id="count-row"),
     pytest.param("SUM(amount)", "rho = 8", 1, id="sum-row"),
-    pytest.param('COUNT(*)', 'rho = 8\nunit = {column = "person", max_rows = 3}', 3, id="count-unit-of-3"),
+    pytest.param(
+        "COUNT(*)", 'rho = 8\nunit = {column = "person", max_rows = 3}', 3, id="count-unit-of-3"
+    ),
 ]
 
 

@@ -9,9 +9,9 @@ from defray.cli import answers, books, numbers, screen
 from defray.cli.numbers import rho
 from defray.cli.screen import say, show
 from defray.core.answer import Answer
-from defray.demo import open_demo
-from defray.demo.story import STORY, Told, tell
 from defray.errors import BadInput
+from defray.example import open_demo
+from defray.example.story import STORY, Told, tell
 
 HEAD = (
     "The RAND Health Insurance Experiment: 5,912 people, 20,190 yearly rows, behind a contract of "

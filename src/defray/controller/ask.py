@@ -17,8 +17,11 @@ from defray.support.known import Known
 
 @dataclass(frozen=True)
 class Ask:
-    """A compiled question with one goal per aggregate; ``text`` is its canonical SQL.  ``gamma`` is the miss probability allowed to
-    each interval: 1 - confidence, divided by the number of cells where ``simultaneous``."""
+    """A compiled question with one goal per aggregate; ``text`` is its canonical SQL.
+
+    ``gamma`` is the miss probability allowed to each interval: 1 - confidence, divided by the number of
+    cells where ``simultaneous``.
+    """
 
     compiled: Compiled
     goals: tuple[Goal, ...]

@@ -295,9 +295,12 @@ class Sum(Linear):
 class Average(Rule):
     """AVG = middle + centred sum / count, by Fieller's interval (design: controller, "AVG").
 
-    Stage 1 learns the non-null count in factors of four, until an average could be priced (or is seen
-    to be out of reach).  Stage 2 buys the cheapest mix with ``z sqrt(v_S + h**2 v_N) <= U * m_LB``.
-    gamma is split: a third for m_LB, two thirds for the interval.
+    The interval's half-width is about ``z sqrt(v_S + t**2 v_N) / N``, with t the average's distance from the
+    middle of the bounds, so N and t must be known roughly before the rest has a price.  Step one learns the
+    non-null count in factors of four, until it is clear of 0 (or seen to be out of reach); step two buys no
+    more of the centred sum than the end needs whatever t is; step three buys the cheapest mix with
+    ``z sqrt(v_S + T**2 v_N) <= U * m_LB``, T the largest t still plausible.  gamma is split: a third for
+    m_LB, two thirds for the interval.
     """
 
     def __init__(self, ask: Ask, index: int) -> None:
@@ -310,51 +313,53 @@ class Average(Rule):
 
     def want(self, cell: int, held: Held, funds: Funds) -> Need:
         count = held.known[self.parts["count"]][cell]
+        centred = held.known[self.parts["centred"]][cell]
         tolerance, sure = self._tolerance(cell, held)
         if sure and self._half_width(cell, held) <= tolerance:
             return NOTHING
         if not count.precision:
             return self._stage({"count": self._first(tolerance, funds)}, tolerance, funds)
-        sd = 1 / math.sqrt(count.precision)
-        lower = float(count.value) - self.z_count * sd
-        upper = float(count.value) + self.z_count * sd
-        enough = lower > 0 and (
-            self.z_count * sd <= float(count.value) / RESOLVED
-            or count.precision >= self._count_share(tolerance, lower)
-        )
-        if not enough:
+        error = self.z_count / math.sqrt(count.precision)
+        lower, upper = float(count.value) - error, float(count.value) + error
+        if lower <= 0 or count.precision < self._rough_count(tolerance, lower):
             if upper < self._least_count(tolerance, funds):
                 return HOPELESS
-            aim = self._count_share(tolerance, upper)
+            aim = self._rough_count(tolerance, upper)
             more = max(min(4 * count.precision, aim), count.precision * Fraction(5, 4))
-            return self._stage({"count": dyadic_up(more)}, tolerance, funds)
-        if not sure:
-            return self._stage({"centred": self._next_centred(cell, held)}, tolerance, funds)
+            return self._stage({"count": more}, tolerance, funds)
         if lower < float(funds.m_floor or 0):
             return HOPELESS
-        variance = (Fraction(tolerance) * Fraction(lower) / Fraction(self.z)) ** 2
-        centred, counted = split(
-            [
-                Term(
-                    Fraction(1),
-                    self.centred.reach**2,
-                    held.known[self.parts["centred"]][cell].precision,
-                ),
-                Term(self.half**2, self.count.reach**2, count.precision),
-            ],
-            variance,
-        )
-        wants = {self.parts["centred"]: centred, self.parts["count"]: counted}
+        if not sure:
+            return self._stage({"centred": self._next_centred(cell, held)}, tolerance, funds)
+        low, high = self._fieller(cell, held)
+        if high - low > float(self.half) / 2:
+            rough = min(
+                self._least_centred(tolerance, upper), self._least_centred(self.half / 8, lower)
+            )
+            if centred.precision < rough:
+                return self._stage({"centred": rough}, tolerance, funds)
+        farthest = Fraction(max(abs(low), abs(high)))
+        parts = [
+            Term(Fraction(1), self.centred.reach**2, centred.precision),
+            Term(farthest**2, self.count.reach**2, count.precision),
+        ]
+        wanted = split(parts, 1 / self._least_centred(tolerance, lower))
+        wants = {self.parts["centred"]: wanted[0], self.parts["count"]: wanted[1]}
         return Need(wants, settles=isinstance(self.goal, Relative))
 
     def _stage(self, parts: Mapping[str, Fraction], tolerance: float, funds: Funds) -> Need:
-        wants = {self.parts[role]: p for role, p in parts.items()}
+        """A step that the price of the rest depends on, with what is known of that price."""
+        wants = {self.parts[role]: dyadic_up(p) for role, p in parts.items()}
         least = dict(wants)
-        if funds.n_max is not None and isinstance(self.goal, Within):
-            share = self._count_share(tolerance, funds.n_max)
-            least = {self.parts["count"]: share, self.parts["centred"]: share / self.half**2}
-            least |= {b: max(p, least.get(b, p)) for b, p in wants.items()}
-        return Need(wants, final=False, least=least)
+        most: Wants | None = None
+        if isinstance(self.goal, Within):
+            if funds.n_max is not None:
+                end = self.parts["centred"], self._least_centred(tolerance, funds.n_max)
+                least[end[0]] = max(end[1], least.get(end[0], end[1]))
+            if funds.m_floor is not None:
+                share = 2 * self._least_centred(tolerance, float(funds.m_floor))
+                most = {self.parts["centred"]: share, self.parts["count"]: share * self.half**2}
+        return Need(wants, final=False, least=least, most=most)
 
     def _tolerance(self, cell: int, held: Held) -> tuple[float, bool]:
         """U in units, and whether it is settled (a relative target needs the average first)."""
@@ -376,21 +381,27 @@ class Average(Rule):
         count = held.known[self.parts["count"]][cell].precision
         return dyadic_up(4 * have if have else count / self.half**2)
 
-    def _count_share(self, tolerance: float, rows: float) -> Fraction:
-        """The count's precision in the cheapest from-scratch mix for that many rows."""
-        return 2 * (self.half * Fraction(self.z) / (Fraction(tolerance) * Fraction(rows))) ** 2
+    def _least_centred(self, tolerance: float | Fraction, rows: float) -> Fraction:
+        """The centred sum's precision that the end needs even if the average is at the middle."""
+        return (Fraction(self.z) / (Fraction(tolerance) * Fraction(rows))) ** 2
+
+    def _rough_count(self, tolerance: float, rows: float) -> Fraction:
+        """The count's precision at which the rest has a price: an error of an eighth of it, or its
+        share of the cheapest mix with the average at a bound, if that is less."""
+        eighth = (RESOLVED * Fraction(self.z_count) / Fraction(rows)) ** 2
+        return min(eighth, 2 * self.half**2 * self._least_centred(tolerance, rows))
 
     def _first(self, tolerance: float, funds: Funds) -> Fraction:
-        """Stage 1's first step: never more than the end needs where n_max is declared."""
+        """Step one's first purchase: never more than the end needs where n_max is declared."""
         if funds.n_max is not None:
-            return dyadic_up(self._count_share(tolerance, funds.n_max))
-        return dyadic_up(precision_of(funds.total / 2**20, self.count.reach))
+            return self._rough_count(tolerance, funds.n_max)
+        return precision_of(funds.total / 2**20, self.count.reach)
 
     def _least_count(self, tolerance: float, funds: Funds) -> float:
         """The fewest rows whose average could be afforded at all with what may be spent."""
         if funds.spendable <= 0:
             return math.inf
-        price = 2 * (self.centred.reach * Fraction(self.z) / Fraction(tolerance)) ** 2
+        price = support_of(self._least_centred(tolerance, 1), self.centred.reach)
         return max(math.sqrt(price / funds.spendable), float(funds.m_floor or 0))
 
     def _half_width(self, cell: int, held: Held) -> float:

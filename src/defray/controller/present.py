@@ -249,6 +249,7 @@ def _holds(having: Having, values: Mapping[str, float | None]) -> bool:
             return any(_holds(p, values) for p in having.parts)
         case "NOT":
             return not _holds(having.parts[0], values)
-    assert having.alias is not None and having.number is not None
+    assert having.alias is not None
+    assert having.number is not None
     value = values[having.alias]
     return value is not None and COMPARE[having.op](value, float(having.number))

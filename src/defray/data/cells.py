@@ -68,8 +68,7 @@ def ends(normal: Normal) -> tuple[Point, Point]:
     else:
         assert isinstance(shape, Grid | Cuts)
         low, high = line.edge(shape.edge(0)), line.end(shape.edge(shape.count))
-    floor, top = line.low, line.high
-    return (low if floor is None else max(low, floor)), (high if top is None else min(high, top))
+    return max(low, line.low), min(high, line.high)
 
 
 def _cell(normal: Normal) -> str:

@@ -108,9 +108,9 @@ def _whole_key(normal: Normal, line: ExactLine, shape: Whole, allowed: Atoms) ->
         return Key((normal.x,), (shown,), lambda keys: int(keys[0]) - low)
     margin = 0 if column.other == "clamp" else 1
     x = normal.x
-    if line.low is None or low - margin > line.low:
+    if low - margin > line.low:
         x = f"greatest({x}, {line.sql(low - margin, d)})"
-    if line.high is None or high + margin < line.high:
+    if high + margin < line.high:
         x = f"least({x}, {line.sql(high + margin, d)})"
     flag = _flag(normal, allowed)
 

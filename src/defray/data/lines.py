@@ -26,17 +26,20 @@ from defray.data.dialect import Dialect
 
 Point = int | float
 
+ENDLESS = 2**200
+"""Beyond every point of a type whose ends never show in a statement."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExactLine:
     """Points are whole numbers n, the value is ``n / 10**places`` (days for dates, µs for timestamps).
-    ``low`` and ``high`` are the ends of the physical type where it has them."""
+    ``low`` and ``high`` are the ends of the physical type."""
 
     name: Literal["integer", "decimal", "date", "timestamp"]
     places: int = 0
     digits: int = 38
-    low: int | None = None
-    high: int | None = None
+    low: int = -ENDLESS
+    high: int = ENDLESS
 
     @property
     def scale(self) -> int:

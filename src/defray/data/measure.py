@@ -99,7 +99,6 @@ def _exact_units(
     first, last = math.floor(low * step * line.scale), math.ceil(high * step * line.scale)
     hull = _hull(normal, allowed)
     floor, top = line.low, line.high
-    assert floor is not None and top is not None
     if first > top or last < floor:
         return d.integer(low if first > top else high)
     at_least, at_most = (floor, top) if hull is None else (int(hull[0]), int(hull[1]))

@@ -58,8 +58,7 @@ class Normal:
             missing = intervals.intersection(rest, self.propers)
             if not missing:
                 return self.is_value
-            nan = f" AND {self.is_value}" if isinstance(self.line, FloatLine) else ""
-            return f"NOT ({self._proper(missing)}){nan}"
+            return f"(NOT ({self._proper(missing)}) AND {self.is_value})"
         return self._proper(atoms)
 
     @cached_property
@@ -160,8 +159,7 @@ class Normal:
             if above and all(b is not None for _, b in unbounded):
                 found.append((math.inf, math.inf))
         else:
-            low = line.low if line.low is not None else -(2**200)
-            high = line.high if line.high is not None else 2**200
+            low, high = line.low, line.high
             for a, b in unbounded:
                 found.append(
                     (low if a is None else max(a, low), high if b is None else min(b, high))

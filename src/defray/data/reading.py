@@ -115,7 +115,9 @@ def _number(column: Column, physical: str, x: str, is_text: bool) -> tuple[str, 
         top = 10**38 - 1
         first, last = (DUCKDB.decimal(n, spare, 38) for n in (-top, top))
         rough = f"TRY_CAST({x} AS DOUBLE)"
-        beyond = f"CASE WHEN {rough} < 0 THEN {first} WHEN {rough} BETWEEN 0 AND 'inf' THEN {last} END"
+        beyond = (
+            f"CASE WHEN {rough} < 0 THEN {first} WHEN {rough} BETWEEN 0 AND 'inf' THEN {last} END"
+        )
         exact = f"coalesce(TRY_CAST({x} AS DECIMAL(38,{spare})), {beyond})"
         return exact, ExactLine("decimal", spare, 38, -top, top)
     raise Unreadable

@@ -9,6 +9,7 @@ from fractions import Fraction
 from defray.core.domain import Operator
 from defray.query import refusals
 from defray.query.accuracy import find_alias
+from defray.query.comparisons import MIRRORED, OPERATORS
 from defray.query.descriptor import Aggregate, Axis, Having, Order
 from defray.query.groups import resolve_axis
 from defray.query.names import Scope
@@ -23,7 +24,6 @@ from defray.query.outputs import (
 )
 from defray.query.reader import Name, Reader
 from defray.query.tokens import Token, number
-from defray.query.where import MIRRORED, OPERATORS
 
 MAX_LIMIT = 10**15
 

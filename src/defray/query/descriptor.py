@@ -94,7 +94,7 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """ORDER BY one output: an aggregate's alias or a grouping column."""
+    """ORDER BY one output: an aggregate's alias, or a grouping column by its place in ``axes``."""
 
     alias: str | None
     axis: int | None

@@ -20,7 +20,7 @@ from typing import Final
 
 from defray.core import intervals
 from defray.core.intervals import EMPTY, Atoms
-from defray.query.region import EVERYWHERE, NOWHERE, Region, Regions
+from defray.query.region import Region, Regions
 
 TRUE: Final = 1
 FALSE: Final = 2
@@ -227,23 +227,3 @@ def snapped(predicate: Predicate) -> bool:
 
 NOTHING: Final = Constant(UNKNOWN)
 """What a comparison with NULL says."""
-
-__all__ = [
-    "ANY",
-    "EVERYWHERE",
-    "FALSE",
-    "NOTHING",
-    "NOWHERE",
-    "TRUE",
-    "UNKNOWN",
-    "All",
-    "Constant",
-    "Is",
-    "Leaf",
-    "Not",
-    "Predicate",
-    "Some",
-    "cells",
-    "columns",
-    "snapped",
-]

@@ -12,14 +12,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal as Choice
-from typing import get_args
 
-from defray.core import intervals
-from defray.core.domain import Operator, Values
-from defray.core.intervals import EMPTY, Atoms
 from defray.query import refusals
+from defray.query.comparisons import OPERATORS, Comparisons, Operand
 from defray.query.names import Scope
 from defray.query.operands import QUERY_WORDS, Literal, Operands, Ref
 from defray.query.predicate import (
@@ -35,29 +31,10 @@ from defray.query.predicate import (
     Predicate,
     Some,
 )
-from defray.query.reader import Reader, Span
+from defray.query.reader import Reader
 from defray.query.tokens import MAX_LIST
 
-MAX_WORK = 2_000_000
-"""How many listed values the comparisons of one text may look at."""
-
-OPERATORS: dict[str, Operator] = {
-    **{op: op for op in get_args(Operator)},
-    "!=": "<>",
-    "==": "=",
-}
-MIRRORED: dict[Operator, Operator] = {
-    "=": "=",
-    "<>": "<>",
-    "<": ">",
-    "<=": ">=",
-    ">": "<",
-    ">=": "<=",
-}
-
 NEGATABLE = ("IN", "BETWEEN", "LIKE", "ILIKE", "SIMILAR", "GLOB")
-
-Operand = Ref | Literal | Predicate
 
 
 class Where:
@@ -67,8 +44,7 @@ class Where:
         self._scope = scope
         self._reader: Reader = scope.reader
         self._operands = Operands(scope)
-        self._snap = snap
-        self._work = 0
+        self._comparisons = Comparisons(scope, snap=snap)
 
     def read(self) -> Predicate:
         """Reads one whole condition."""
@@ -118,7 +94,9 @@ class Where:
                     (found.start, found.end),
                     f"compare it with a value: {column.name} = ...",
                 )
-            return self._compare(found, "=", Literal("boolean", True, found.start, found.end))
+            return self._comparisons.compare(
+                found, "=", Literal("boolean", True, found.start, found.end)
+            )
         if isinstance(found, Literal):
             if found.kind == "null":
                 return NOTHING
@@ -145,7 +123,7 @@ class Where:
                 return left
             reader.next()
             right = self._operand()
-            found = self._comparison(left, operator, right, (start, reader.last_end))
+            found = self._comparisons.of(left, operator, right, (start, reader.last_end))
         elif token.word == "IS":
             return self._is(left, start)
         else:
@@ -181,81 +159,6 @@ class Where:
                 "write (column = value) IS TRUE",
             )
 
-    def _comparison(
-        self, left: Operand, operator: Operator, right: Operand, span: Span
-    ) -> Predicate:
-        match left, right:
-            case Ref(), Literal():
-                return self._compare(left, operator, right)
-            case Literal(), Ref():
-                return self._compare(right, MIRRORED[operator], left)
-            case Literal(), Literal():
-                return self._constant(left, operator, right, span)
-            case Ref(), Ref():
-                raise self._reader.refuse(
-                    "unsupported",
-                    "comparing two columns is not supported",
-                    span,
-                    "compare a column with a value: age >= 40",
-                )
-        raise self._reader.refuse(
-            "unsupported",
-            "comparing a condition is not supported",
-            span,
-            "join conditions with AND, OR and NOT",
-        )
-
-    def _compare(self, ref: Ref, operator: Operator, literal: Literal) -> Leaf:
-        true, false = self._sets(ref, operator, literal)
-        return Leaf(ref.column, true, false)
-
-    def _sets(self, ref: Ref, operator: Operator, literal: Literal) -> tuple[Atoms, Atoms]:
-        """The atoms where a comparison is true and false; both are empty for NULL."""
-        column = self._scope.at(ref.column)
-        if literal.value is None:
-            return EMPTY, EMPTY
-        where = (literal.start, literal.end)
-        if literal.kind in ("date", "timestamp") and column.kind not in ("date", "timestamp"):
-            raise self._reader.refuse(
-                "literal-type",
-                f"column {column.name} is of type {column.kind}, not a {literal.kind}",
-                where,
-                "write a plain value of that type",
-            )
-        if isinstance(column.shape, Values) and operator not in ("=", "<>"):
-            self._work += column.proper
-            if self._work > MAX_WORK:
-                raise self._reader.refuse(
-                    "too-complex",
-                    "the condition takes too many steps to read",
-                    where,
-                    "list the values: column IN (...)",
-                )
-        with self._scope.literal_at(where):
-            return column.compare(operator, literal.value, snap=self._snap)
-
-    def _constant(self, a: Literal, operator: Operator, b: Literal, span: Span) -> Predicate:
-        """A comparison of two literals, which holds everywhere or nowhere (``1 = 1``)."""
-        if a.value is None or b.value is None:
-            return NOTHING
-        if a.kind != b.kind or a.kind not in ("number", "string", "boolean"):
-            raise self._reader.refuse(
-                "literal-type",
-                "these two values are not of one type",
-                span,
-                "compare a column with a value: age >= 40",
-            )
-        less, equal = a.value < b.value, a.value == b.value  # type: ignore[operator]
-        truth = {
-            "=": equal,
-            "<>": not equal,
-            "<": less,
-            "<=": less or equal,
-            ">": not (less or equal),
-            ">=": not less,
-        }[operator]
-        return Constant(TRUE if truth else FALSE)
-
     def _between(self, left: Operand, start: int) -> Predicate:
         reader = self._reader
         if reader.now.word == "SYMMETRIC":
@@ -266,8 +169,8 @@ class Where:
         low_end = reader.last_end
         reader.need_word("AND")
         high = self._operand()
-        above = self._comparison(left, ">=", low, (start, low_end))
-        below = self._comparison(left, "<=", high, (start, reader.last_end))
+        above = self._comparisons.of(left, ">=", low, (start, low_end))
+        below = self._comparisons.of(left, "<=", high, (start, reader.last_end))
         return All((above, below))
 
     def _in(self, left: Operand, start: int) -> Predicate:
@@ -299,20 +202,15 @@ class Where:
         reader.need_sign(")")
         if not isinstance(left, Ref):
             return Some(
-                tuple(self._comparison(left, "=", item, (start, reader.last_end)) for item in items)
+                tuple(
+                    self._comparisons.of(left, "=", item, (start, reader.last_end))
+                    for item in items
+                )
             )
         known = [item for item in items if isinstance(item, Literal) and item.value is not None]
-        leaf = self._one_of(left, known)
+        leaf = self._comparisons.one_of(left, known)
         # A NULL in the list says UNKNOWN wherever no other value is found.
         return leaf if len(known) == len(items) else Some((leaf, NOTHING))
-
-    def _one_of(self, ref: Ref, values: Sequence[Literal]) -> Leaf:
-        sets = [self._sets(ref, "=", value) for value in values]
-        true = intervals.normal(span for atoms, _ in sets for span in atoms)
-        column = self._scope.at(ref.column)
-        outside = [gap for _, atoms in sets for gap in intervals.complement(atoms, column.width)]
-        false = intervals.complement(intervals.normal(outside), column.width)
-        return Leaf(ref.column, true, false if sets else column.non_nulls)
 
     def _is(self, left: Operand, start: int) -> Predicate:
         reader = self._reader

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DEMO = ROOT / "src" / "defray" / "demo"
+DEMO = ROOT / "src" / "defray" / "example"
 
 pq = pytest.importorskip("pyarrow.parquet")
 

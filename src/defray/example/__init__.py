@@ -1,17 +1,11 @@
-"""The demonstration: the RAND Health Insurance Experiment behind a small contract.
-
-The function ``defray.demo`` has this package's name, and importing the package puts the package in the
-function's place; so the package can be called and does the same.
-"""
+"""The shipped example: the RAND Health Insurance Experiment behind a small contract."""
 
 from __future__ import annotations
 
-import sys
 from importlib.resources import files
 from pathlib import Path
 from shutil import copy, rmtree
 from tempfile import mkdtemp
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,15 +20,7 @@ def open_demo(folder: Path | None = None) -> Session:
 
     home = folder or Path(mkdtemp(prefix="defray-demo-"))
     for name in ("contract.toml", "randhie.parquet"):
-        with_data = files("defray.demo").joinpath(name)
+        with_data = files("defray.example").joinpath(name)
         copy(str(with_data), home / name)
     cleanup = None if folder else lambda: rmtree(home, ignore_errors=True)
     return Session(wire(read_contract(home / "contract.toml")), cleanup)
-
-
-class _Callable(ModuleType):
-    def __call__(self) -> Session:
-        return open_demo()
-
-
-sys.modules[__name__].__class__ = _Callable

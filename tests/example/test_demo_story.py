@@ -14,9 +14,9 @@ import pytest
 
 import defray
 from defray.core.answer import Answer
-from defray.demo import open_demo
-from defray.demo.story import STORY, Told, tell
 from defray.errors import BudgetRefused, QueryError
+from defray.example import open_demo
+from defray.example.story import STORY, Told, tell
 from defray.session import Session
 
 ROOT = Path(__file__).parents[2]
