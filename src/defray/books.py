@@ -13,10 +13,10 @@ from defray.core.domain import Domain
 from defray.core.target import Within, parse_confidence, parse_goal, precision_for, two_sided
 from defray.core.zcdp import epsilon_for
 from defray.errors import TargetError
-from defray.ledger.audit import AuditReport, audit
+from defray.ledger.audit import AuditReport, Disagrees, audit
 from defray.ledger.records import PURSES, Epoch
 from defray.ledger.store import Ledger
-from defray.support.exact import release_keys
+from defray.support.exact import block_of
 
 
 def balance(
@@ -103,12 +103,22 @@ def history(contract: Contract, ledger: Ledger) -> list[dict[str, Any]]:
 def run_audit(ledger: Ledger) -> AuditReport:
     """Replay the whole log from zero and re-derive every charge, fold and key."""
     domains: dict[int, Domain] = {}
+    rows = int(ledger.terms.unit["max_rows"])
 
     def keys_of(body: Mapping[str, Any], epoch: Epoch) -> tuple[bytes, ...]:
         domain = domains.get(epoch.counter)
         if domain is None:
             domain = domains[epoch.counter] = Domain.from_json(epoch.domain)
-        return release_keys(body, domain)
+        block = block_of(body, domain, rows)
+        derived = {
+            "reach": str(block.reach),
+            "unit": str(block.unit),
+            "attributes": list(block.attributes),
+        }
+        for name, value in derived.items():
+            if body[name] != value:
+                raise Disagrees(f"its {name} is {body[name]}, by its weights it is {value}")
+        return block.keys
 
     return audit(ledger, keys_of)
 

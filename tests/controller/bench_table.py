@@ -62,7 +62,7 @@ def question(
     *functions: str, region: Any = True, by: tuple[int, ...] = (), **more: Any
 ) -> Question:
     aggregates = tuple(
-        Aggregate(f"a{n}", f.split(":")[0], (f.split(":") + [None])[1])  # type: ignore[arg-type]
+        Aggregate(f"a{n}", f.split(":")[0], [*f.split(":"), None][1])  # type: ignore[arg-type]
         for n, f in enumerate(functions)
     )
     return Question(

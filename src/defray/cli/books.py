@@ -26,7 +26,6 @@ from defray.core.domain import Column, show_number
 from defray.core.zcdp import epsilon_for
 from defray.engine import terms_of
 from defray.errors import LedgerError
-from defray.ledger.audit import AuditReport
 from defray.ledger.records import PURSES, Entry, Epoch, Known, Purse, Terms
 from defray.ledger.store import Ledger
 
@@ -216,20 +215,6 @@ def show_history(asks: Sequence[Mapping[str, Any]], total: int) -> None:
     say(f"{which}, {rho(shown)} rho charged; free repeats write nothing", "dim")
 
 
-def audit_of(report: AuditReport) -> dict[str, Any]:
-    """An audit's findings, for machines."""
-    return {
-        "ok": report.ok,
-        "findings": [{"seq": f.seq, "message": f.message} for f in report.findings],
-        "entries": report.entries,
-        "releases": report.releases,
-        "epochs": report.epochs,
-        "spent_rho": {purse: float(spent) for purse, spent in report.rho.items()},
-        "head": report.head,
-        "closed": report.closed,
-    }
-
-
 def show_audit(audit: Mapping[str, Any]) -> None:
     if audit["ok"]:
         say("the audit found nothing wrong", "bold green")
@@ -268,7 +253,7 @@ def read_history(contract: Contract) -> list[dict[str, Any]]:
 
 def read_audit(contract: Contract) -> dict[str, Any]:
     with existing(contract) as ledger:
-        return audit_of(books.run_audit(ledger))
+        return books.run_audit(ledger).to_dict()
 
 
 def backup(contract: Contract, path: Path) -> None:

@@ -33,7 +33,7 @@ def run(keep: Path | None) -> None:
             told.append(scene)
             if not screen.json_wanted():
                 _show(len(told), scene)
-        balance, audit = session.balance(), books.audit_of(session.audit())
+        balance, audit = session.balance(), session.audit().to_dict()
     if screen.json_wanted():
         show({"scenes": [_document(t) for t in told], "balance": balance, "audit": audit})
         return

@@ -89,8 +89,8 @@ class Answer:
     """The answer to one ask.
 
     ``question`` is the canonical SQL that was answered (a snapped predicate is visible there);
-    ``charged_rho`` is what the contract was charged, ``items`` its bill; ``remaining_rho`` is what is left for
-    answers.  A one-row answer has the row's fields as its own: ``answer.value``, ``answer.low`` ...
+    ``charged_rho`` is what the contract was charged, ``items`` its bill; ``remaining_rho`` is what is left
+    for answers.  A one-row answer has the row's fields as its own: ``answer.value``, ``answer.low`` ...
     """
 
     question: str
@@ -234,9 +234,9 @@ def _extra(module: str, extra: str) -> Any:
 class Quote:
     """What an ask would cost now; nothing is spent.
 
-    ``charged_rho`` is the exact charge where ``exact``, else the lower end.  Otherwise only ``first_rho`` is certain (it buys the
-    count or magnitude the rest depends on), and the whole lies in ``[low_rho, high_rho]``.  ``fits`` tells
-    whether the budget covers it (the upper end, where not exact).  ``best`` is the best accuracy that fits
+    ``charged_rho`` is the exact charge where ``exact``, else the lower end: only ``first_rho`` is certain
+    then (it buys the count or magnitude the rest depends on), and the whole lies in
+    ``[low_rho, high_rho]``.  ``fits`` tells whether the budget covers it (the upper end, where not exact).  ``best`` is the best accuracy that fits
     where it does not.
     """
 

@@ -117,6 +117,10 @@ class DuckDBSource:
             raise failure or SourceUnavailable("the scan failed")
         return exact
 
+    def kept_rows_sql(self) -> str | None:
+        """The truncation as SQL, for benchmarks and tests: it holds the secret, so it goes nowhere else."""
+        return self._open(*self._identity.current()).truncated
+
     # -- versions ---------------------------------------------------------------------------------
 
     def _open(self, files: Sequence[Stamp], fingerprint: str) -> _Version:

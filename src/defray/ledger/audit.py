@@ -32,7 +32,13 @@ from defray.ledger.records import (
 from defray.ledger.store import Ledger
 
 KeysOf = Callable[[Mapping[str, Any], Epoch], tuple[bytes, ...]]
-"""The keys of a release's functionals, from its body and the epoch it was made in."""
+"""The keys of a release's functionals, re-derived from its body and the epoch it was made in; raises
+Disagrees where something else that follows from them was recorded otherwise."""
+
+
+class Disagrees(Exception):
+    """A recorded field is not what follows from a release's weights and the declared domain."""
+
 
 _ATTEMPTS: Final = 100
 _UNREADABLE: Final = (
@@ -68,6 +74,19 @@ class AuditReport:
     @property
     def ok(self) -> bool:
         return not self.findings
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same for machines, in rho."""
+        return {
+            "ok": self.ok,
+            "findings": [{"seq": f.seq, "message": f.message} for f in self.findings],
+            "entries": self.entries,
+            "releases": self.releases,
+            "epochs": self.epochs,
+            "spent_rho": {purse: float(spent) for purse, spent in self.rho.items()},
+            "head": self.head,
+            "closed": self.closed,
+        }
 
 
 @dataclass(slots=True)
@@ -165,7 +184,12 @@ class _Replay:
                     f"the {release.purse} purse reaches {self.spent[release.purse]} of {cap} quanta",
                 )
         if sound:
-            self._fold(seq, release, self.keys_of(body, self.epoch))
+            try:
+                keys = self.keys_of(body, self.epoch)
+            except Disagrees as error:
+                self.report(seq, str(error))
+            else:
+                self._fold(seq, release, keys)
         return release.to_json()
 
     def _fold(self, seq: int, release: Release, keys: tuple[bytes, ...]) -> None:

@@ -93,7 +93,8 @@ def stored_secret(sql: sqlite3.Connection, path: Path) -> bytes:
     return row[0]
 
 
-def compare(ledger: Terms, contract: Terms, path: Path) -> None:
+def compare(ledger: Terms, contract: Terms, path: Path, *, untouched: bool) -> None:
+    """LedgerMismatch unless the terms agree; ``untouched``: nothing was released under the old ones."""
     old, new = (dict(_flat(json.loads(canonical(terms.to_json())))) for terms in (ledger, contract))
     differing = [
         {"term": name, "ledger": old.get(name), "contract": new.get(name)}
@@ -107,7 +108,11 @@ def compare(ledger: Terms, contract: Terms, path: Path) -> None:
         )
         raise LedgerMismatch(
             f"The ledger {path} was made under other terms: {listed}.",
-            hint="Restore the contract's terms, or start a new ledger for a new contract.",
+            hint=(
+                f"Nothing was released under the old terms: delete {path} to start under the new ones."
+                if untouched
+                else "Restore the contract's terms, or start a new ledger for a new contract."
+            ),
             path=str(path),
             differing=differing,
         )

@@ -21,7 +21,7 @@ from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError
 from defray.ledger import files
 from defray.ledger.creation import compare, connect, create, first_terms, stored_secret
 from defray.ledger.pool import Pool, forked, tainted
-from defray.ledger.records import Entry, Epoch, Known, Terms
+from defray.ledger.records import PURSES, Entry, Epoch, Known, Terms
 from defray.ledger.schema import STEPS, Step, recognise
 from defray.ledger.session import (
     KNOWN,
@@ -78,7 +78,9 @@ class SqliteLedger:
             create(place, terms, steps)
         ledger = cls(place, timeout=timeout, writable=True, steps=steps)
         try:
-            compare(ledger.terms, terms, place)
+            with ledger.view() as view:
+                untouched = not any(view.spent(purse) for purse in PURSES)
+            compare(ledger.terms, terms, place, untouched=untouched)
         except BaseException:
             ledger.close()
             raise

@@ -72,6 +72,7 @@ class Compiled:
 
 def compile_question(question: Question, contract: Contract, regions: Regions) -> Compiled:
     """The blocks of a question under a contract."""
+    rows = contract.unit.max_rows
     blocks: dict[tuple[Measure, Region], int] = {}
     made: list[Block] = []
 
@@ -79,7 +80,9 @@ def compile_question(question: Question, contract: Contract, regions: Regions) -
         at = blocks.get((measure, region))
         if at is None:
             at = blocks[measure, region] = len(made)
-            made.append(_block(measure, column, region, question.axes, contract, regions))
+            made.append(
+                make_block(measure, column, region, question.axes, contract.domain, rows, regions)
+            )
         return at
 
     parts: list[Mapping[str, int]] = []
@@ -112,16 +115,16 @@ def measured_region(
     return non_null(domain, regions, region, aggregate.column)
 
 
-def _block(
+def make_block(
     measure: Measure,
     column_read: str | None,
     region: Region,
     axes: tuple[Axis, ...],
-    contract: Contract,
+    domain: Domain,
+    rows: int,
     regions: Regions,
 ) -> Block:
-    domain = contract.domain
-    rows = contract.unit.max_rows
+    """The block of a measure over a grouped region, for units of at most ``rows`` rows."""
     unit, step_reach, middle = Fraction(1), Fraction(1), Fraction(0)
     if measure.column is not None:
         column = domain[measure.column]
@@ -153,8 +156,8 @@ def _block(
     )
 
 
-def release_keys(body: Mapping[str, Any], domain: Domain) -> tuple[bytes, ...]:
-    """The keys of a logged release, re-derived from its weights alone (for the audit)."""
+def block_of(body: Mapping[str, Any], domain: Domain, rows: int) -> Block:
+    """The block a logged release measured, re-derived from its weights alone (for the audit)."""
     regions = Regions(domain.widths)
     weights = body["weights"]
     if weights["kind"] != "region":
@@ -162,5 +165,4 @@ def release_keys(body: Mapping[str, Any], domain: Domain) -> tuple[bytes, ...]:
     region = regions.from_json(weights["region"])
     axes = tuple(Axis(domain.names.index(name), level) for name, level in weights["group"])
     measure = Measure.parse(body["measure"])
-    by_cell = cell_regions(domain, regions, region, axes)
-    return tuple(key(measure, regions.to_json(r)) for r in by_cell)
+    return make_block(measure, measure.column, region, axes, domain, rows, regions)
