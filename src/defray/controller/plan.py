@@ -12,7 +12,9 @@ from fractions import Fraction
 from typing import Literal
 
 from defray.controller.ask import Ask, Funds, Held
-from defray.controller.measures import NOTHING, Count, Need, Wants, rules_of
+from defray.controller.linear import Count
+from defray.controller.measures import rules_of
+from defray.controller.rule import NOTHING, Need, Wants
 from defray.core.allocate import residual
 from defray.core.amounts import dyadic_up, quanta_down, quanta_up, rho_of, support_of
 from defray.core.target import (

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from defray.controller.ask import Ask, Funds, Held
-from defray.controller.measures import Estimate, Linear, Rule, rules_of
+from defray.controller.linear import Linear
+from defray.controller.measures import rules_of
 from defray.controller.plan import Purchase
+from defray.controller.rule import Estimate, Rule
 from defray.core.amounts import rho_of, support_of
 from defray.core.answer import Answer, Item, Row
 from defray.core.contract import RELATION

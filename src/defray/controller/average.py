@@ -1,0 +1,169 @@
+"""AVG: a ratio of a centred sum and a count, neither of which is known beforehand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+
+from defray.controller.ask import Ask, Funds, Held
+from defray.controller.rule import HOPELESS, NOTHING, Estimate, Need, Rule, Wants
+from defray.core.allocate import Term, split
+from defray.core.amounts import dyadic_up, precision_of, support_of
+from defray.core.target import Relative, Within, one_sided, two_sided
+
+RESOLVED = 8
+"""A count is known well enough to price an average once its error bound is an eighth of it."""
+
+AVG_FLOOR = Fraction(1, 50)
+"""Relative targets on an average are scaled by at least this share of half the column's range."""
+
+
+class Average(Rule):
+    """AVG = middle + centred sum / count, by Fieller's interval (design: controller, "AVG").
+
+    The interval's half-width is about ``z sqrt(v_S + t**2 v_N) / N``, with t the average's distance from the
+    middle of the bounds, so N and t must be known roughly before the rest has a price.  Step one learns the
+    non-null count in factors of four, until it is clear of 0 (or seen to be out of reach); step two buys no
+    more of the centred sum than the end needs whatever t is; step three buys the cheapest mix with
+    ``z sqrt(v_S + T**2 v_N) <= U * m_LB``, T the largest t still plausible.  gamma is split: a third for
+    m_LB, two thirds for the interval.
+    """
+
+    def __init__(self, ask: Ask, index: int) -> None:
+        super().__init__(ask, index)
+        self.centred = self.block("centred")
+        self.count = self.block("count")
+        self.half = self.centred.reach / self.count.reach
+        self.z = two_sided(2 * self.gamma / 3)
+        self.z_count = one_sided(self.gamma / 3)
+
+    def want(self, cell: int, held: Held, funds: Funds) -> Need:
+        count = held.known[self.parts["count"]][cell]
+        centred = held.known[self.parts["centred"]][cell]
+        tolerance, sure = self._tolerance(cell, held)
+        if sure and self._half_width(cell, held) <= tolerance:
+            return NOTHING
+        if not count.precision:
+            return self._stage({"count": self._first(tolerance, funds)}, tolerance, funds)
+        error = self.z_count / math.sqrt(count.precision)
+        lower, upper = float(count.value) - error, float(count.value) + error
+        if lower <= 0 or count.precision < self._rough_count(tolerance, lower):
+            if upper < self._least_count(tolerance, funds):
+                return HOPELESS
+            aim = self._rough_count(tolerance, upper)
+            more = max(min(4 * count.precision, aim), count.precision * Fraction(5, 4))
+            return self._stage({"count": more}, tolerance, funds)
+        if lower < float(funds.m_floor or 0):
+            return HOPELESS
+        if not sure:
+            return self._stage({"centred": self._next_centred(cell, held)}, tolerance, funds)
+        low, high = self._fieller(cell, held)
+        if high - low > float(self.half) / 2:
+            rough = min(
+                self._least_centred(tolerance, upper), self._least_centred(self.half / 8, lower)
+            )
+            if centred.precision < rough:
+                return self._stage({"centred": rough}, tolerance, funds)
+        farthest = Fraction(max(abs(low), abs(high)))
+        parts = [
+            Term(Fraction(1), self.centred.reach**2, centred.precision),
+            Term(farthest**2, self.count.reach**2, count.precision),
+        ]
+        wanted = split(parts, 1 / self._least_centred(tolerance, lower))
+        wants = {self.parts["centred"]: wanted[0], self.parts["count"]: wanted[1]}
+        return Need(wants, settles=isinstance(self.goal, Relative))
+
+    def _stage(self, parts: Mapping[str, Fraction], tolerance: float, funds: Funds) -> Need:
+        """A step that the price of the rest depends on, with what is known of that price."""
+        wants = {self.parts[role]: dyadic_up(p) for role, p in parts.items()}
+        least = dict(wants)
+        most: Wants | None = None
+        if isinstance(self.goal, Within):
+            if funds.n_max is not None:
+                end = self.parts["centred"], self._least_centred(tolerance, funds.n_max)
+                least[end[0]] = max(end[1], least.get(end[0], end[1]))
+            if funds.m_floor is not None:
+                share = 2 * self._least_centred(tolerance, float(funds.m_floor))
+                most = {self.parts["centred"]: share, self.parts["count"]: share * self.half**2}
+        return Need(wants, final=False, least=least, most=most)
+
+    def _tolerance(self, cell: int, held: Held) -> tuple[float, bool]:
+        """U in units, and whether it is settled (a relative target needs the average first)."""
+        goal = self.goal
+        unit = self.centred.unit
+        if isinstance(goal, Within):
+            return float(goal.amount / unit), True
+        assert isinstance(goal, Relative)
+        floor = float(AVG_FLOOR * self.half)
+        low, high = self._fieller(cell, held)
+        middle = float(self.centred.middle)
+        least = max(0.0, low + middle, -(high + middle))
+        magnitude = max(least, floor)
+        sure = (high - low) / 2 <= magnitude / 2
+        return float(goal.share) * magnitude, sure
+
+    def _next_centred(self, cell: int, held: Held) -> Fraction:
+        have = held.known[self.parts["centred"]][cell].precision
+        count = held.known[self.parts["count"]][cell].precision
+        return dyadic_up(4 * have if have else count / self.half**2)
+
+    def _least_centred(self, tolerance: float | Fraction, rows: float) -> Fraction:
+        """The centred sum's precision that the end needs even if the average is at the middle."""
+        return (Fraction(self.z) / (Fraction(tolerance) * Fraction(rows))) ** 2
+
+    def _rough_count(self, tolerance: float, rows: float) -> Fraction:
+        """The count's precision at which the rest has a price: an error of an eighth of it, or its
+        share of the cheapest mix with the average at a bound, if that is less."""
+        eighth = (RESOLVED * Fraction(self.z_count) / Fraction(rows)) ** 2
+        return min(eighth, 2 * self.half**2 * self._least_centred(tolerance, rows))
+
+    def _first(self, tolerance: float, funds: Funds) -> Fraction:
+        """Step one's first purchase: never more than the end needs where n_max is declared."""
+        if funds.n_max is not None:
+            return self._rough_count(tolerance, funds.n_max)
+        return precision_of(funds.total / 2**20, self.count.reach)
+
+    def _least_count(self, tolerance: float, funds: Funds) -> float:
+        """The fewest rows whose average could be afforded at all with what may be spent."""
+        if funds.spendable <= 0:
+            return math.inf
+        price = support_of(self._least_centred(tolerance, 1), self.centred.reach)
+        return max(math.sqrt(price / funds.spendable), float(funds.m_floor or 0))
+
+    def _half_width(self, cell: int, held: Held) -> float:
+        low, high = self._fieller(cell, held)
+        count = held.known[self.parts["count"]][cell]
+        centred = held.known[self.parts["centred"]][cell]
+        if not count.precision or not centred.precision or not count.weighted:
+            return math.inf
+        value = float(centred.value / count.value)
+        return max(high - value, value - low)
+
+    def _fieller(self, cell: int, held: Held) -> tuple[float, float]:
+        """{t : |S - tN| <= z sqrt(v_S + t^2 v_N)} within the column's bounds, t from the middle."""
+        half = float(self.half)
+        count = held.known[self.parts["count"]][cell]
+        centred = held.known[self.parts["centred"]][cell]
+        if not count.precision or not centred.precision:
+            return -half, half
+        n, s = float(count.value), float(centred.value)
+        v_n, v_s = 1 / float(count.precision), 1 / float(centred.precision)
+        z2 = self.z**2
+        a = n * n - z2 * v_n
+        if a <= 0 or n <= 0:
+            return -half, half
+        root = self.z * math.sqrt(max(0.0, n * n * v_s + s * s * v_n - z2 * v_s * v_n))
+        low, high = (s * n - root) / a, (s * n + root) / a
+        return min(max(low, -half), half), min(max(high, -half), half)
+
+    def estimate(self, cell: int, held: Held) -> Estimate:
+        low, high = self._fieller(cell, held)
+        unit, middle = float(self.centred.unit), float(self.centred.middle)
+        count = held.known[self.parts["count"]][cell]
+        centred = held.known[self.parts["centred"]][cell]
+        value: float | None = None
+        if count.precision and centred.precision and count.value > 0:
+            value = float(centred.value / count.value)
+            value = (value + middle) * unit
+        return Estimate(value, (low + middle) * unit, (high + middle) * unit)
