@@ -92,7 +92,9 @@ def contract(path: Path, unit: Unit) -> Contract:
     return Contract("people", Fraction(1), unit, spec, Domain(columns), path.parent)
 
 
-def medians(first: Callable[[], object], second: Callable[[], object], times: int) -> tuple[float, float]:
+def medians(
+    first: Callable[[], object], second: Callable[[], object], times: int
+) -> tuple[float, float]:
     """Both are run in turns, so that a slow moment of the machine meets both."""
     taken: tuple[list[float], list[float]] = ([], [])
     first(), second()
@@ -118,7 +120,11 @@ def rows() -> list[Row]:
     earners = regions.where(income, domain.columns[income].non_nulls)
     clamped = "SUM(CAST(round(least(greatest(income, 0), 100000)) AS BIGINT))"
     questions = [
-        ("COUNT WHERE age BETWEEN", Scan(middle), f"SELECT COUNT(*) FROM {read} WHERE age BETWEEN 40 AND 65"),
+        (
+            "COUNT WHERE age BETWEEN",
+            Scan(middle),
+            f"SELECT COUNT(*) FROM {read} WHERE age BETWEEN 40 AND 65",
+        ),
         (
             "COUNT WHERE age BETWEEN AND sex =",
             Scan(women),

@@ -36,7 +36,8 @@ def run(command: list[str] | str, folder: Path) -> str:
     )
     if done.returncode not in (0, REFUSED):
         sys.exit(f"{command}\nexited {done.returncode}:\n{done.stdout}{done.stderr}")
-    return "\n".join(line.rstrip() for line in (done.stdout + done.stderr).splitlines())
+    printed = (done.stdout + done.stderr).replace(str(folder), "/home/you")
+    return "\n".join(line.rstrip() for line in printed.splitlines())
 
 
 def main() -> None:

@@ -212,3 +212,19 @@ def test_the_best_that_fits_fits_and_is_nearly_the_best(within, left):
     assert price(best, desk.held(best), funds).high <= left * QUANTA
     closer = best.scaled(Fraction(98, 100))
     assert price(closer, desk.held(closer), funds).high > left * QUANTA
+
+
+@pytest.mark.parametrize("place", [-400, -100, 0, 300])
+def test_relative_averages_are_priced_by_their_magnitude(place):
+    """5 % of an average: the whole costs at most twice what it would if count and place were known."""
+    rows, half, z = 3000, 500, 2.64
+    truth = {"count": [float(rows)], "centred:income": [float(rows * place)]}
+    average = question("AVG:income", region=adults(30))
+    within = 0.05 * (half + place)
+    known = (half + abs(place)) ** 2 * z**2 / (2 * (within * rows) ** 2)
+    paid = []
+    for seed in range(30):
+        desk = Desk(contract(100), seed=seed)
+        paid.append(desk.rho(desk.ask(average, truth, within="5%")))
+        assert desk.ask(average, truth, within="5%") == 0
+    assert sorted(paid)[15] < 2 * known

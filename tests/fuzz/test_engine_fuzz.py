@@ -57,7 +57,7 @@ def world(folder: Path, name: str, extra: str) -> Session:
     duckdb.sql(f"COPY ({ROWS}{extra}) TO '{home / 'people.parquet'}'")
     contract = Contract(
         "people",
-        Fraction(10**8),
+        Fraction(10**13),
         Unit(),
         SourceSpec("parquet", "people.parquet"),
         PLAIN,

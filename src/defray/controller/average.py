@@ -35,33 +35,37 @@ class Average(Rule):
         self.centred = self.block("centred")
         self.count = self.block("count")
         self.half = self.centred.reach / self.count.reach
-        self.z = two_sided(2 * self.gamma / 3)
-        self.z_count = one_sided(self.gamma / 3)
+        # A relative target spends half of gamma on the magnitude that it is scaled by.
+        gamma = self.gamma / 2 if isinstance(self.goal, Relative) else self.gamma
+        self.z = two_sided(2 * gamma / 3)
+        self.z_count = one_sided(gamma / 3)
 
     def want(self, cell: int, held: Held, funds: Funds) -> Need:
         count = held.known[self.parts["count"]][cell]
         centred = held.known[self.parts["centred"]][cell]
-        tolerance, sure = self._tolerance(cell, held)
-        if sure and self._half_width(cell, held) <= tolerance:
+        tolerance, hoped = self._tolerance(cell, held)
+        if self._half_width(cell, held) <= tolerance:
             return NOTHING
         if not count.precision:
-            return self._stage({"count": self._first(tolerance, funds)}, tolerance, funds)
+            return self._stage({"count": self._first(hoped, funds)}, tolerance, funds)
         error = self.z_count / math.sqrt(count.precision)
         lower, upper = float(count.value) - error, float(count.value) + error
-        if lower <= 0 or count.precision < self._rough_count(tolerance, lower):
-            if upper < self._least_count(tolerance, funds):
+        if lower <= 0 or count.precision < self._rough_count(hoped, lower):
+            if upper < self._least_count(hoped, funds):
                 return HOPELESS
-            aim = self._rough_count(tolerance, upper)
+            aim = self._rough_count(hoped, upper)
             more = max(min(4 * count.precision, aim), count.precision * Fraction(5, 4))
             return self._stage({"count": more}, tolerance, funds)
         if lower < float(funds.m_floor or 0):
             return HOPELESS
-        if not sure:
-            return self._stage({"centred": self._next_centred(cell, held)}, tolerance, funds)
+        if hoped > 2 * tolerance:
+            least = self._least_centred(hoped, upper)
+            more = least if least > centred.precision * 2 else 4 * centred.precision
+            return self._stage({"centred": more}, tolerance, funds)
         low, high = self._fieller(cell, held)
         if high - low > float(self.half) / 2:
             rough = min(
-                self._least_centred(tolerance, upper), self._least_centred(self.half / 8, lower)
+                self._least_centred(hoped, upper), self._least_centred(self.half / 8, lower)
             )
             if centred.precision < rough:
                 return self._stage({"centred": rough}, tolerance, funds)
@@ -88,25 +92,19 @@ class Average(Rule):
                 most = {self.parts["centred"]: share, self.parts["count"]: share * self.half**2}
         return Need(wants, final=False, least=least, most=most)
 
-    def _tolerance(self, cell: int, held: Held) -> tuple[float, bool]:
-        """U in units, and whether it is settled (a relative target needs the average first)."""
+    def _tolerance(self, cell: int, held: Held) -> tuple[float, float]:
+        """U in units at the least and at the largest plausible magnitude of the average.  They are the
+        same for an absolute target; a relative one has a price once they are close."""
         goal = self.goal
-        unit = self.centred.unit
         if isinstance(goal, Within):
-            return float(goal.amount / unit), True
+            absolute = float(goal.amount / self.centred.unit)
+            return absolute, absolute
         assert isinstance(goal, Relative)
+        low, high = (end + float(self.centred.middle) for end in self._fieller(cell, held))
         floor = float(AVG_FLOOR * self.half)
-        low, high = self._fieller(cell, held)
-        middle = float(self.centred.middle)
-        least = max(0.0, low + middle, -(high + middle))
-        magnitude = max(least, floor)
-        sure = (high - low) / 2 <= magnitude / 2
-        return float(goal.share) * magnitude, sure
-
-    def _next_centred(self, cell: int, held: Held) -> Fraction:
-        have = held.known[self.parts["centred"]][cell].precision
-        count = held.known[self.parts["count"]][cell].precision
-        return dyadic_up(4 * have if have else count / self.half**2)
+        least = max(floor, low, -high)
+        most = max(floor, abs(low), abs(high))
+        return float(goal.share) * least, float(goal.share) * most
 
     def _least_centred(self, tolerance: float | Fraction, rows: float) -> Fraction:
         """The centred sum's precision that the end needs even if the average is at the middle."""

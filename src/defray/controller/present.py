@@ -54,6 +54,7 @@ def answer_of(ask: Ask, bought: Bought, funds: Funds, version: int, stopped: str
     for aggregate in question.aggregates:
         own = [r.charged_rho + r.reused_rho for r in rows if r.aggregate == aggregate.alias]
         scratch += Fraction(max(own, default=0.0))
+    credited = scratch - paid
     notes = list(version_notes(version))
     if question.snapped:
         notes.append(f"thresholds were snapped outward; answered: {ask.text}")
@@ -67,7 +68,7 @@ def answer_of(ask: Ask, bought: Bought, funds: Funds, version: int, stopped: str
         confidence=float(ask.confidence),
         simultaneous=ask.simultaneous,
         charged_rho=float(paid),
-        reused_rho=max(0.0, float(scratch - paid)) if scratch > paid else 0.0,
+        reused_rho=float(credited) if credited > scratch / 10**12 else 0.0,
         remaining_rho=float(funds.answer),
         items=items_of(ask, bought.purchases, funds),
         data_version=version,

@@ -171,7 +171,7 @@ def _csv_names(spec: SourceSpec, files: list[Path]) -> list[str]:
             "the CSV files do not have the same header line",
             hint="give every file the same columns in the same order",
         )
-    return [str(n) for n in options.get("columns") or headers[0]]
+    return headers[0]
 
 
 def _header(spec: SourceSpec, file: Path) -> list[str]:
@@ -184,18 +184,15 @@ def _header(spec: SourceSpec, file: Path) -> list[str]:
         opener = gzip.open if file.suffix == ".gz" else open
         with opener(file, "rt", encoding=_ENCODINGS[_encoding(spec)], newline="") as stream:
             line = stream.readline(MAX_LINE)
-        if len(delimiter) != 1:
-            fields = line.rstrip("\r\n").split(delimiter)
-        else:
-            reader = csv.reader(
-                [line],
-                delimiter=delimiter,
-                quotechar=quote or None,
-                quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
-                skipinitialspace=True,
-            )
-            fields = next(reader, None)
-    except (OSError, UnicodeError, csv.Error, EOFError):
+        reader = csv.reader(
+            [line],
+            delimiter=delimiter,
+            quotechar=quote or None,
+            quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
+            skipinitialspace=True,
+        )
+        fields = next(reader, None)
+    except (OSError, UnicodeError, csv.Error, EOFError, TypeError):
         fields = None
     if not fields:
         raise SourceUnavailable(

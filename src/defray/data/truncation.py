@@ -42,8 +42,8 @@ class Raw:
 
 
 def field(raw: Raw) -> str:
-    """One field of a message: ``N``, or ``V<bytes>:<text>``."""
-    return f"CASE WHEN {raw.x} IS NULL THEN 'N' ELSE concat('V', strlen({raw.text}), ':', {raw.text}) END"
+    """One field of a message: ``N``, or ``<bytes>:<text>``."""
+    return f"coalesce(strlen({raw.text}) || ':' || {raw.text}, 'N')"
 
 
 def message(fields: Sequence[str]) -> str:
