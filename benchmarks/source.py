@@ -1,8 +1,8 @@
 """What a scan costs over hand-written SQL on 10 M rows, in the same run on the same machine.
 
-The raw statement runs on a plain DuckDB connection with the same number of threads.  For the user unit the raw
-statement holds the same truncation; the source works the kept rows out once for each version of the data and holds
-them in memory, so the first scan and the later ones are shown apart.
+The raw statement runs on a plain DuckDB connection with the same number of threads.  For the user unit
+it holds the same truncation; the source works the kept rows out once for each version of the data and
+holds them in memory, so the first scan and the later ones are shown apart.
 
 The table lives under ``DEFRAY_BENCH_DIR`` (default ``./.bench``) and is made once.
 """

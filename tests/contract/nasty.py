@@ -350,6 +350,7 @@ def units(column: Column, raw: Any) -> int:
     return int(min(max(rounded, low), high))
 
 
+@cache
 def group(column: Column, level: str, at: int) -> int:
     """The number of the atom's group, from its first moment."""
     groups = column.groups(level)
@@ -391,7 +392,7 @@ class Reference:
                 column = columns[axis.column]
                 at = atoms[axis.column]
                 assert at is not None
-                number = self.group(column, axis.level, at)
+                number = group(column, axis.level, at)
                 cell = cell * len(column.groups(axis.level)) + number
             exact.rows[cell] += 1
             for name in scan.columns:
@@ -400,7 +401,3 @@ class Reference:
             for name in scan.sums:
                 exact.sums[name][cell] += row_units[name]
         return exact
-
-    @cache
-    def group(self, column: Column, level: str, at: int) -> int:
-        return group(column, level, at)

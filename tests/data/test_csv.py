@@ -41,8 +41,18 @@ def test_one_unreadable_value_is_null(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [b"41", b"41,F,x,more,fields", b'41,"F,x', b"41,F\xff\xfe,x", b'4"1,F,x', b"", b"41,F,\0", b'"', b",,,,,,"],
-)  # fmt: skip
+    [
+        b"41",
+        b"41,F,x,more",
+        b'41,"F,x',
+        b"41,F\xff\xfe,x",
+        b'4"1,F,x',
+        b"",
+        b"4,F,\0",
+        b'"',
+        b",,,,,",
+    ],
+)
 def test_a_malformed_row_leaves_the_others_as_they_are(tmp_path: Path, line: bytes) -> None:
     whole = by(csv_source(tmp_path, b"age,sex,rest\n" + GOOD))
     found = by(csv_source(tmp_path, b"age,sex,rest\n" + GOOD + line + b"\n"))
@@ -109,8 +119,9 @@ def test_without_a_header(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "codec"), [("utf-8", "utf-8-sig"), ("utf-8", "utf-8"), ("latin-1", "latin-1"), ("utf-16", "utf-16")]
-)  # fmt: skip
+    ("name", "codec"),
+    [("utf-8", "utf-8-sig"), ("utf-8", "utf-8"), ("latin-1", "latin-1"), ("utf-16", "utf-16")],
+)
 def test_encodings(tmp_path: Path, name: str, codec: str) -> None:
     text = Column("ort", "string", Values(("Zürich", "Genève")))
     body = "age,ort\n1,Zürich\n2,Genève\n3,Wien\n".encode(codec)

@@ -41,11 +41,12 @@ Named = Annotated[Path | None, Parameter(name=["--contract", "-c"], help=UNNAMED
 Json = Annotated[
     bool, Parameter(name="--json", negative="", help="One JSON document, every digit.")
 ]
-Sql = Annotated[
+Words = Annotated[
     str,
     Parameter(
         allow_leading_hyphen=True,
-        help="SQL in quotes, a file of questions separated by ';', or - for stdin.",
+        help="SQL in quotes, a file of questions separated by ';', or - for stdin. "
+        "A contract file may stand before it.",
     ),
 ]
 Delta = Annotated[
@@ -94,6 +95,25 @@ def contract_path(given: Path | None) -> Path:
         hint = "name one with -c FILE, or draft one: defray init DATA"
         raise BadInput(f"there is no contract at {path}", hint=hint)
     return path
+
+
+def sorted_out(words: tuple[str, ...], contract: Path | None) -> tuple[str, Path | None]:
+    """The SQL (or what holds it) and the contract, from ``[CONTRACT] SQL``.  Raises BadInput."""
+    unknown = next(
+        (w for w in words if w.startswith("-") and w[1:].strip("-").isidentifier()), None
+    )
+    if unknown is not None:
+        raise BadInput(f"unknown option: {unknown}", hint="see defray ask --help")
+    named = [w for w in words if w.endswith(".toml")]
+    asked = [w for w in words if not w.endswith(".toml")]
+    if len(asked) != 1:
+        raise BadInput(
+            f"one question is asked at a time, in quotes; here are {len(asked)}",
+            hint='defray ask "SELECT COUNT(*) FROM ..." --within 50; see defray ask --help',
+        )
+    if len(named) + (contract is not None) > 1:
+        raise BadInput("the contract is named twice", hint="see defray ask --help")
+    return asked[0], Path(named[0]) if named else contract
 
 
 def checked_delta(delta: float | None) -> float | None:
@@ -185,9 +205,7 @@ def close(
 
 @app.command(group=asking)
 def quote(
-    sql: Sql,
-    /,
-    *,
+    *words: Words,
     contract: Named = None,
     accuracy: Accuracy | None = None,
     delta: Delta = None,
@@ -196,6 +214,7 @@ def quote(
     """Say what a question, or a file of questions, would cost now; nothing is spent."""
     from defray.cli import asking
 
+    sql, contract = sorted_out(words, contract)
     questions = asking.read_questions(sql)
     arguments = (accuracy or Accuracy()).arguments()
     with opened(contract) as session:
@@ -204,9 +223,7 @@ def quote(
 
 @app.command(group=asking)
 def ask(
-    sql: Sql,
-    /,
-    *,
+    *words: Words,
     contract: Named = None,
     accuracy: Accuracy | None = None,
     max_rho: Annotated[str | None, Parameter(help="Refuse to pay more than this.")] = None,
@@ -218,6 +235,7 @@ def ask(
 
     if timeout is not None and not timeout > 0:
         raise BadInput(f"--timeout must be a positive number of seconds, not {timeout:g}")
+    sql, contract = sorted_out(words, contract)
     questions = asking.read_questions(sql)
     arguments = (accuracy or Accuracy()).arguments()
     with opened(contract) as session:

@@ -131,7 +131,7 @@ def _relation(contract: Contract, files: list[Path]) -> str:
             "auto_detect": "false",
             "ignore_errors": "true",
             "null_padding": "true",
-            "strict_mode": "true",
+            "strict_mode": "false",
             "parallel": "false",
             "max_line_size": str(MAX_LINE),
         }
@@ -182,7 +182,9 @@ def _header(spec: SourceSpec, file: Path) -> list[str]:
     fields: list[str] | None = None
     try:
         opener = gzip.open if file.suffix == ".gz" else open
-        with opener(file, "rt", encoding=_ENCODINGS[_encoding(spec)], newline="") as stream:
+        codec = _ENCODINGS[_encoding(spec)]
+        # Rows behind the first line are decoded with it; they must not make this fail.
+        with opener(file, "rt", encoding=codec, errors="replace", newline="") as stream:
             line = stream.readline(MAX_LINE)
         reader = csv.reader(
             [line],
@@ -194,7 +196,7 @@ def _header(spec: SourceSpec, file: Path) -> list[str]:
         fields = next(reader, None)
     except (OSError, UnicodeError, csv.Error, EOFError, TypeError):
         fields = None
-    if not fields:
+    if not fields or any("\ufffd" in f for f in fields):
         raise SourceUnavailable(
             "the header line of a CSV file cannot be read",
             hint="check csv.encoding, csv.delimiter and csv.quote, or set csv.header = false",

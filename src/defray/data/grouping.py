@@ -72,8 +72,9 @@ def _atom_key(normal: Normal, allowed: Atoms, alone: bool) -> Key:
         )
     if isinstance(shape, Whole) and isinstance(line, ExactLine) and line.places == 0:
         return _whole_key(normal, line, shape, allowed)
-    if isinstance(line, FloatLine) and isinstance(shape, Grid) and division(shape, line) is None:
-        if shape.count > MAX_TREE:
+    if isinstance(line, FloatLine) and isinstance(shape, Grid):
+        fine = shape.count > MAX_TREE and division(shape, line) is None
+        if fine:
             return _raw_key(normal, allowed)
     return Key((index(normal, allowed),), (as_is,), lambda keys: _atom(normal, keys[0]))
 
