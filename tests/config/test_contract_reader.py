@@ -290,7 +290,6 @@ SOURCE_MISTAKES = [
     ({"path": '""'}, "source.path", "empty", "path ="),
     ({"path": "1"}, "source.path", "1 is not a string", "path ="),
     ({"kind": '"duckdb"'}, "source.table", "missing", "table ="),
-    ({"table": '"x"'}, "source.table", "does not apply to csv", "remove"),
     ({"dsn": '"x"'}, "source.dsn", "not available", "path"),
     ({"pth": '"x"'}, "source.pth", "no key", "path"),
     ({"data_version": "2"}, "source.data_version", "2 is not a string", "data_version ="),

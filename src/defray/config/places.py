@@ -34,9 +34,6 @@ def read_source(top: Section) -> SourceSpec:
         source.problem(
             "table", "the table is missing", 'add table = "people": one inside the database'
         )
-    if kind in ("csv", "parquet") and "table" in source:
-        cure = "remove it; the name for SQL is the key table at the top of the file"
-        source.problem("table", f"table does not apply to {kind} files", cure)
     options: dict[str, Any] = {}
     if "csv" in source:
         csv = source.table("csv", "source.csv")
