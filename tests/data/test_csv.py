@@ -64,14 +64,46 @@ def test_short_rows_are_filled_up_with_null(tmp_path: Path) -> None:
     assert by(csv_source(tmp_path, "age,sex\n1\n2,F\n"), 1) == {0: 1, 2: 1}
 
 
-def test_long_rows_are_left_out(tmp_path: Path) -> None:
-    assert by(csv_source(tmp_path, "age,sex\n1,F,x\n2,F\n")) == {2: 1}
+def test_what_is_beyond_the_last_column_is_ignored(tmp_path: Path) -> None:
+    assert by(csv_source(tmp_path, "age,sex\n1,F,x\n2,F\n")) == {1: 1, 2: 1}
+
+
+def test_bytes_that_are_not_text_make_no_row(tmp_path: Path) -> None:
+    """Neither where that column is asked for nor where it is not."""
+    body = b"age,sex,rest\n1,F,\n2,\xff,\n3,F,\n4,F,\xff\n"
+    assert by(csv_source(tmp_path, body)) == {1: 1, 3: 1}
+    assert by(csv_source(tmp_path, body), 1) == {0: 2}
+    assert csv_source(tmp_path, body).scan(Scan(EVERYWHERE)).rows == [2]
+
+
+def test_ends_of_lines_may_differ(tmp_path: Path) -> None:
+    assert by(csv_source(tmp_path, "age,sex\n1,F\r\n2,M\n3,F\r4,M")) == {1: 1, 2: 1, 3: 1, 4: 1}
+
+
+PIECES = (
+    b'"',
+    b",",
+    b"\r",
+    b"\n",
+    b"\r\n",
+    b" ",
+    b"\0",
+    b"a",
+    b"\\",
+    b"\xff",
+    b"\xc3\xa9",
+    b'""',
+    b"#",
+)
 
 
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(st.lists(st.binary(max_size=40), max_size=6), st.booleans())
+@given(
+    st.lists(st.binary(max_size=40) | st.lists(st.sampled_from(PIECES)).map(b"".join), max_size=6),
+    st.booleans(),
+)
 def test_no_bytes_after_the_header_are_an_error(
     tmp_path: Path, lines: list[bytes], good_first: bool
 ) -> None:

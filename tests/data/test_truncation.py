@@ -104,6 +104,9 @@ def test_hmac_is_the_standard_one() -> None:
             sql = "'" + text.replace("'", "''") + "'"
             got = connection.execute(f"SELECT {hmac_sha256(SECRET, sql)}").fetchall()[0][0]
             assert got == hmac.new(SECRET, text.encode(), hashlib.sha256).hexdigest()
+        empty = "''"
+        got = connection.execute(f"SELECT {hmac_sha256(SECRET * 3, empty)}").fetchall()[0][0]
+        assert got == hmac.new(SECRET * 3, b"", hashlib.sha256).hexdigest()
 
 
 @pytest.mark.parametrize("cache", [10**9, 0], ids=["in memory", "every scan"])

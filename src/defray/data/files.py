@@ -5,10 +5,11 @@ built in, nothing spilled to disk, and the configuration is locked before any st
 
 CSV is never sniffed.  Names come from the first line (or ``csv.columns``), every field is text until it
 is read as the declared type.  Blanks and tabs are taken off both ends of every field, so that ``1, 2`` and
-``1,2`` are the same; then a field equal to one of ``csv.null`` (default: the
-empty text), quoted or not, is NULL.  A row with too few fields is filled up with NULL; a row with too
-many, with broken quotes or with bytes that are not text is not a row of the table.  None of that is ever
-an error.
+``1,2`` are the same; then a field equal to one of ``csv.null`` (default: the empty text), quoted or not,
+is NULL.  A row with too few fields is filled up with NULL, fields beyond the last column are ignored, and
+a row with bytes that are not text is not a row of the table.  None of that is ever an error.  A quoted
+field runs to the next quote, over ends of lines too: where quotes are not written in pairs, say so with
+``csv.quote = ""``.  In Parquet, bytes that are not text are replaced (by DuckDB versions that can).
 """
 
 from __future__ import annotations
@@ -52,7 +53,6 @@ def open_locked(contract: Contract, files: list[Path], threads: int) -> Opened:
             "reading files needs DuckDB", hint="install it: pip install duckdb"
         ) from None
     spec = contract.source
-    relation = _relation(contract, files)
     settings: dict[str, Any] = {
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
@@ -77,6 +77,11 @@ def open_locked(contract: Contract, files: list[Path], threads: int) -> Opened:
         execute("SET enable_external_access = false")
         execute("SET lock_configuration = true")
         step = "read"
+        lenient = execute(
+            "SELECT COUNT(*) FROM duckdb_functions() WHERE function_name = 'read_parquet'"
+            " AND list_contains(parameters, 'utf8_validation')"
+        ).fetchall()
+        relation = _relation(contract, files, lenient=bool(lenient[0][0]))
         if spec.kind == "csv":
             columns = _csv_columns(spec, files)
             execute(f"DESCRIBE SELECT * FROM {relation}")
@@ -101,7 +106,7 @@ _CURES = {
 }
 
 
-def _relation(contract: Contract, files: list[Path]) -> str:
+def _relation(contract: Contract, files: list[Path], *, lenient: bool) -> str:
     spec = contract.source
     if any(c in str(f) for f in files for c in "*?["):
         raise SourceUnavailable(
@@ -114,7 +119,8 @@ def _relation(contract: Contract, files: list[Path]) -> str:
         return "source." + ".".join(DUCKDB.name(part) for part in ("main." + name).split(".")[-2:])
     if spec.kind == "parquet":
         union = ", union_by_name = true" if len(files) > 1 else ""
-        return f"read_parquet({paths}, hive_partitioning = false{union})"
+        replace = ", utf8_validation = 'replace'" if lenient else ""
+        return f"read_parquet({paths}, hive_partitioning = false{union}{replace})"
     if spec.kind == "csv":
         options = spec.options
         names = _csv_names(spec, files)
@@ -135,7 +141,11 @@ def _relation(contract: Contract, files: list[Path]) -> str:
             "parallel": "false",
             "max_line_size": str(MAX_LINE),
         }
-        return f"read_csv({paths}, {', '.join(f'{k} = {v}' for k, v in given.items())})"
+        read = f"read_csv({paths}, {', '.join(f'{k} = {v}' for k, v in given.items())})"
+        # A column that is not asked for is not decoded: without looking at all of them, a row with bytes
+        # that are not text would be there for some questions and not for others.
+        every = ", ".join(f"f{i}" for i in range(len(names)))
+        return f"(SELECT * FROM {read} WHERE hash({every}) IS NOT NULL)"
     raise SourceUnavailable(f"a source of kind {spec.kind} is not a file", hint="see source.kind")
 
 

@@ -109,14 +109,19 @@ def _reader(
 
     def exact(rows: Iterable[Sequence[Any]]) -> Exact:
         totals = [[0] * cells for _ in range(1 + len(scan.columns) + len(scan.sums))]
+        seen: list[dict[Any, int]] = [{} for _ in bounds]
         for row in rows:
             if chosen.root is not None and not row[at]:
                 continue
             cell = 0
-            for k, size, start, stop in bounds:
-                cell = cell * size + k.group(tuple(row[start:stop]))
-            for total, value in zip(totals, row[first:], strict=True):
-                total[cell] += int(value or 0)
+            for (k, size, start, stop), known in zip(bounds, seen, strict=True):
+                keys = row[start:stop]
+                number = known.get(keys)
+                if number is None:
+                    number = known[keys] = k.group(tuple(keys))
+                cell = cell * size + number
+            for i, total in enumerate(totals, first):
+                total[cell] += int(row[i] or 0)
         split = 1 + len(scan.columns)
         return Exact(
             totals[0],

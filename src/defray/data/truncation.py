@@ -12,6 +12,7 @@ Only units with more than ``max_rows`` rows are hashed.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -51,10 +52,8 @@ def message(fields: Sequence[str]) -> str:
 
 
 def hmac_sha256(secret: bytes, text: str) -> str:
-    """HMAC-SHA256 (RFC 2104) of an SQL text, as SQL, in hexadecimal.  ``secret`` is at most a block."""
-    if len(secret) > BLOCK:
-        raise ValueError("the secret is longer than a block of SHA-256")
-    key = secret.ljust(BLOCK, b"\0")
+    """HMAC-SHA256 (RFC 2104) of an SQL text, as SQL, in hexadecimal."""
+    key = (secret if len(secret) <= BLOCK else hashlib.sha256(secret).digest()).ljust(BLOCK, b"\0")
     inner, outer = (bytes(b ^ pad for b in key).hex() for pad in (0x36, 0x5C))
     return f"sha256(unhex('{outer}') || unhex(sha256(unhex('{inner}') || encode({text}))))"
 
