@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -16,9 +17,11 @@ import pytest
 
 from defray.core.contract import SourceSpec, Unit
 from defray.core.domain import Column, Whole
+from defray.data import duckdb as module
 from defray.data.duckdb import DuckDBSource
 from defray.data.source import Scan
 from defray.data.truncation import hmac_sha256
+from defray.errors import Cancelled
 from defray.query.descriptor import Axis
 from defray.query.region import EVERYWHERE, Regions
 from tests.data.people import SECRET, contract
@@ -117,6 +120,32 @@ def test_the_kept_rows_are_those_of_the_definition(
     data = rows()
     made = source(tmp_path, [data], max_rows=max_rows, cache=cache)
     assert kept(made) == as_cells(expected(data, max_rows))
+
+
+def test_working_in_parts_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = rows(7)
+    monkeypatch.setattr(module, "PART_ROWS", 20)
+    assert kept(source(tmp_path, [data])) == as_cells(expected(data, 2))
+
+
+def test_what_is_cut_off_halfway_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = rows(8)
+    monkeypatch.setattr(module, "PART_ROWS", 20)
+    made = source(tmp_path, [data])
+    run, left = module._execute, [4]
+
+    def stop(connection: Any, sql: str, watch: Any) -> Any:
+        left[0] -= 1
+        if left[0] == 0:
+            raise Cancelled("stopped")
+        return run(connection, sql, watch)
+
+    monkeypatch.setattr(module, "_execute", stop)
+    with pytest.raises(Cancelled):
+        made.scan(Scan(EVERYWHERE))
+    assert kept(made) == as_cells(expected(data, 2))
 
 
 def test_a_row_key_decides_where_one_is_declared(tmp_path: Path) -> None:

@@ -37,6 +37,12 @@ if TYPE_CHECKING:
 CACHE_BYTES = 1 << 30
 """Default bound of the kept rows held in memory."""
 
+PART_ROWS = 2_000_000
+"""Kept rows are worked out for about this many rows at a time, which bounds the memory that takes."""
+
+Truncated = Callable[[int, int], str]
+"""The kept rows of a part of the units, as SQL."""
+
 
 @dataclass(slots=True)
 class _Version:
@@ -46,10 +52,11 @@ class _Version:
     opened: Opened
     normals: tuple[Normal, ...]
     table: str
-    truncated: str | None
+    truncated: Truncated | None
     row_bytes: int
     in_memory: bool = False
     cached: bool | None = None
+    rows: int = 0
     lock: Lock = field(default_factory=Lock)
 
 
@@ -119,7 +126,8 @@ class DuckDBSource:
 
     def kept_rows_sql(self) -> str | None:
         """The truncation as SQL, for benchmarks and tests: it holds the secret, so it goes nowhere else."""
-        return self._open(*self._identity.current()).truncated
+        truncated = self._open(*self._identity.current()).truncated
+        return None if truncated is None else truncated(0, 1)
 
     # -- versions ---------------------------------------------------------------------------------
 
@@ -141,45 +149,54 @@ class DuckDBSource:
         values = [item for item, _ in read_as]
         normals = tuple(normal for _, normal in read_as)
         table = f"(SELECT {', '.join(values)} FROM {opened.relation})"
-        truncated = None
+        truncated: Truncated | None = None
         unit = contract.unit
         if unit.column is not None:
-            truncated = kept_rows(
-                unit,
-                self._secret,
-                opened.relation,
-                unit_column=pick(opened.columns, unit.column, "unit.column"),
-                row_key=[pick(opened.columns, k, "unit.row_key") for k in unit.row_key],
-                content=raws,
-                values=values,
-                keep=[n.keep for n in normals if n.keep is not None],
-            )
+            of_unit = pick(opened.columns, unit.column, "unit.column")
+            keys = [pick(opened.columns, k, "unit.row_key") for k in unit.row_key]
+
+            def kept(part: int, parts: int) -> str:
+                return kept_rows(
+                    unit,
+                    self._secret,
+                    opened.relation,
+                    unit_column=of_unit,
+                    row_key=keys,
+                    content=raws,
+                    values=values,
+                    keep=[n.keep for n in normals if n.keep is not None],
+                    part=part,
+                    parts=parts,
+                )
+
+            truncated = kept
         return _Version(fingerprint, opened, normals, table, truncated, sum(map(_width, raws)))
 
     # -- running ----------------------------------------------------------------------------------
 
     def _run(self, version: _Version, scan: Scan, watch: Watch) -> Exact:
-        table = version.table
-        if version.truncated is not None:
-            table = self._kept(version, watch)
-        made = statement(scan, version.normals, table, DUCKDB, kept=version.truncated is not None)
+        truncated = version.truncated
+        table = version.table if truncated is None else self._kept(version, truncated, watch)
+        made = statement(scan, version.normals, table, DUCKDB, kept=truncated is not None)
         return made.exact(_execute(version.opened.connection, made.sql, watch))
 
-    def _kept(self, version: _Version, watch: Watch) -> str:
+    def _kept(self, version: _Version, truncated: Truncated, watch: Watch) -> str:
         """The FROM item of the kept rows; the first scan of a version may make the table."""
         while not version.lock.acquire(timeout=POLL_SECONDS):
             watch.check()
         try:
             connection = version.opened.connection
             if version.cached is None:
-                rows = _execute(
-                    connection, f"SELECT COUNT(*) FROM {version.opened.relation}", watch
-                )
-                version.cached = rows[0][0] * version.row_bytes <= self._cache_bytes
+                counted = f"SELECT COUNT(*) FROM {version.opened.relation}"
+                version.rows = _execute(connection, counted, watch)[0][0]
+                version.cached = version.rows * version.row_bytes <= self._cache_bytes
             if version.cached and not version.in_memory:
-                _execute(connection, f"CREATE TABLE kept AS {version.truncated}", watch)
+                parts = version.rows // PART_ROWS + 1
+                for part in range(parts):
+                    into = "INSERT INTO kept" if part else "CREATE OR REPLACE TABLE kept AS"
+                    _execute(connection, f"{into} {truncated(part, parts)}", watch)
                 version.in_memory = True
-            return "kept" if version.cached else f"({version.truncated})"
+            return "kept" if version.cached else f"({truncated(0, 1)})"
         finally:
             version.lock.release()
 

@@ -68,15 +68,20 @@ def kept_rows(
     content: Sequence[Raw],
     values: Sequence[str],
     keep: Sequence[str],
+    part: int = 0,
+    parts: int = 1,
 ) -> str:
     """A SELECT of ``values`` (``expr AS name``) over the kept rows of ``relation``.  ``keep`` are the
-    conditions of rows that belong to the table, over the names of ``values``."""
+    conditions of rows that belong to the table, over the names of ``values``.  ``part`` of ``parts``
+    takes every so-manieth unit only, to bound the memory."""
     names = ", ".join(v.rsplit(" AS ", 1)[1] for v in values)
     whole = message([field(c) for c in content])
     hashed = [field(unit_column), *(map(field, row_key) if row_key else [whole])]
     mine = ", ".join([*values, f"{unit_column.x} AS unit_"])
     full = f"{mine}, {message(hashed)} AS hashed_, {whole} AS content_"
     present = f"FROM {relation} WHERE {unit_column.present}"
+    if parts > 1:
+        present += f" AND hash({unit_column.x}) % {int(parts)} = {int(part)}"
     condition = f" WHERE {' AND '.join(f'({k})' for k in keep)}" if keep else ""
     mac = hmac_sha256(secret, "hashed_")
     order = f"{mac}, content_" if row_key else mac
