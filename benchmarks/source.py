@@ -49,7 +49,7 @@ def table() -> Path:
     """The Parquet file, made on first use."""
     folder = Path(os.environ.get("DEFRAY_BENCH_DIR", ".bench"))
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder.absolute() / f"people-{ROWS}.parquet"
+    path = folder.absolute() / f"scans-{ROWS}.parquet"
     if not path.exists():
         part = path.with_suffix(".part")
         with duckdb.connect() as connection:

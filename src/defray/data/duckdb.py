@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 CACHE_BYTES = 1 << 30
 """Default bound of the kept rows held in memory."""
 
-PART_ROWS = 2_000_000
+PART_ROWS = 4_000_000
 """Kept rows are worked out for about this many rows at a time, which bounds the memory that takes."""
 
 Truncated = Callable[[int, int], str]
