@@ -184,12 +184,10 @@ class Engine:
     def _held(self, ask: Ask, view: View) -> Held:
         """What the transcript holds for the question (the paper's history, restricted to it)."""
         compiled = ask.compiled
-        marks = ask.settlements
-        found = view.known([*compiled.keys, *marks])
+        found = view.known([*compiled.keys, *ask.marks])
         cells = len(compiled.cells)
         blocks = [found[b * cells : (b + 1) * cells] for b in range(len(compiled.blocks))]
-        met = found[len(compiled.keys) :]
-        return Held(blocks, frozenset(k for k, f in zip(marks, met, strict=True) if f.releases))
+        return Held(blocks, dict(zip(ask.marks, found[len(compiled.keys) :], strict=True)))
 
     def _funds(self, view: View, ceiling: Fraction | None = None, charged: int = 0) -> Funds:
         """What may be spent now; ``charged`` quanta of the caller's ceiling are gone already."""
@@ -243,7 +241,6 @@ class Engine:
         before = held = self._held(ask, tx)
         name = str(tx.seq + 1)
         bill: list[Purchase] = []
-        settled: frozenset[bytes] = frozenset()
         stopped = ""
         charged = 0
         for _ in range(MAX_STEPS):
@@ -262,14 +259,13 @@ class Engine:
             self._measure(ask, step, exact_cells, tx, name)
             bill.extend(step.purchases)
             charged += step.charge
-            settled |= frozenset(step.settles)
             held = self._held(ask, tx)
             if step.final and len(bill) == len(step.purchases):
                 break  # the quote was exact: this and no more
         funds = self._funds(tx, ceiling, charged)
         if stopped and plan(ask, held, funds).hopeless:
             return too_few_rows(rho_of(charged, funds.total))
-        return answer_of(ask, Bought(before, held, bill, settled), funds, _counter(tx), stopped)
+        return answer_of(ask, Bought(before, held, bill), funds, _counter(tx), stopped)
 
     def _measure(
         self, ask: Ask, step: Step, exact_cells: Exact, tx: Transaction, name: str

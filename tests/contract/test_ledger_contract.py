@@ -92,16 +92,18 @@ class TestReading:
             assert view.spent("answer") == release().charge
             assert view.spent("diagnostic") == release(sigmas=(30.0,)).charge
 
-    def test_settled_targets_are_known_with_precision_0(self, ledger: Any) -> None:
-        met = Release.from_json(release().to_json() | {"settles": ["aa", "bb"]}, release().keys)
+    def test_met_relative_targets_are_remembered_unless_implied(self, ledger: Any) -> None:
+        targets = [("1/50", "1/20"), ("1/10", "1/20"), ("1/50", "1/10"), ("1/10", "1/100")]
+        settles = [["aa" * 16, share, gamma] for share, gamma in targets]
+        met = Release.from_json(release().to_json() | {"settles": settles}, release().keys)
         (seq,) = put(ledger, met)
         with ledger.view() as view:
-            a, b, c = view.known([b"\xaa", b"\xbb", b"\xcc"])
-        assert (a, b, c) == (
-            Known(releases=1, last=seq),
-            Known(releases=1, last=seq, index=1),
-            UNKNOWN,
-        )
+            (known,) = view.known([b"\xaa" * 16])
+        strongest = ((Fraction(1, 50), Fraction(1, 20)), (Fraction(1, 10), Fraction(1, 100)))
+        assert known == Known(last=seq, promises=strongest)
+        assert known.keeps(Fraction(1, 50), Fraction(1, 20))
+        assert known.keeps(Fraction(1, 9), Fraction(1, 50))
+        assert not known.keeps(Fraction(1, 51), Fraction(1, 2))
         assert audit(ledger, keys_of).ok
 
     def test_ten_thousand_keys(self, ledger: Any) -> None:
@@ -516,7 +518,7 @@ class TestDurability:
 @pytest.fixture
 def written(ledger: Any) -> list[Entry]:
     """A log with two versions, both purses, a vector, a top-up and a settled target."""
-    settled = Release.from_json(release().to_json() | {"settles": ["ab"]}, release().keys)
+    settled = Release.from_json(release().to_json() | {"settles": [["ab" * 16, "1/50", "1/20"]]}, release().keys)
     put(ledger, release(weights="old"))
     with ledger.transaction() as transaction:
         transaction.open_epoch("print-2", DOMAIN)
@@ -618,7 +620,9 @@ class TestAudit:
             (5, {"sigma": ["inf", None, (20.0).hex()]}, "not positive and finite"),
             (5, {"reach": "1/0"}, "cannot be read"),
             (5, {"note": None}, "cannot be read"),
-            (8, {"settles": ["ac"]}, "known of"),
+            (8, {"settles": [["ac" * 16, "1/50", "1/20"]]}, "known of"),
+            (8, {"settles": [["ab" * 16, "1/51", "1/20"]]}, "known of"),
+            (8, {"settles": [["ab" * 16, "2", "1/20"]]}, "cannot have been met"),
             (8, {"settles": []}, "known of"),
         ],
         ids=lambda x: str(x)[:50],
@@ -690,7 +694,7 @@ class TestAudit:
             "UPDATE known SET last = 1",
             "UPDATE known SET idx = idx + 1",
             "DELETE FROM known",
-            "INSERT INTO known VALUES ('k', '1', '1', 1, 1, 1)",
+            "INSERT INTO known VALUES ('k', '1', '1', 1, 1, 1, '')",
         ],
     )
     def test_an_edited_fold_is_found(

@@ -92,7 +92,6 @@ class Desk:
 
     terms: Contract = field(default_factory=contract)
     known: dict[bytes, Known] = field(default_factory=dict)
-    settled: set[bytes] = field(default_factory=set)
     spent: int = 0
     seed: int = 0
     seq: int = 0
@@ -103,7 +102,7 @@ class Desk:
     def held(self, ask: Ask) -> Held:
         return Held(
             [[self.known.get(k, UNKNOWN) for k in block.keys] for block in ask.compiled.blocks],
-            frozenset(self.settled),
+            {m: self.known.get(m, UNKNOWN) for m in ask.marks},
         )
 
     def funds(self, **more: Any) -> Funds:
@@ -145,7 +144,9 @@ class Desk:
                     self.known[key] = self.known.get(key, UNKNOWN).fused(
                         precision, drawn, self.seq, i
                     )
-            self.settled.update(step.settles)
+            for mark, share, gamma in step.settles:
+                known = self.known.get(mark, UNKNOWN)
+                self.known[mark] = known.promised(share, gamma, self.seq)
             self.spent += step.charge
             charged += step.charge
             if step.final and charged == step.charge:

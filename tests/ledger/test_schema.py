@@ -110,7 +110,7 @@ def test_only_the_fields_of_the_records_are_in_the_file(path: Path) -> None:
         }
     assert tables == {
         "entries": ["seq", "kind", "body", "hash"],
-        "known": ["key", "precision", "weighted", "releases", "last", "idx"],
+        "known": ["key", "precision", "weighted", "releases", "last", "idx", "promises"],
         "totals": ["purse", "quanta", "cap"],
         "meta": ["name", "value"],
         "notes": ["name", "text"],

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
-from defray.core.canonical import canonical
 from defray.core.domain import show_number
 from defray.core.target import Goal, Relative
 from defray.support.exact import Compiled
@@ -31,8 +30,7 @@ class Ask:
 
     @cached_property
     def gamma(self) -> float:
-        cells = len(self.compiled.cells) if self.simultaneous else 1
-        return float((1 - self.confidence) / cells)
+        return float(self.miss)
 
     @property
     def accuracy(self) -> str:
@@ -51,52 +49,59 @@ class Ask:
         """The same question with every tolerance multiplied by ``factor``."""
         return replace(self, goals=tuple(g.scaled(factor) for g in self.goals))
 
-    def settlement(self, aggregate: int, cell: int) -> bytes:
-        """Identifies "this functional, at this target, was answered": see Release.settles."""
-        compiled = self.compiled
-        parts = compiled.parts[aggregate]
-        return hashlib.sha256(
-            canonical(
-                [
-                    compiled.question.aggregates[aggregate].function,
-                    sorted(
-                        (role, compiled.blocks[b].keys[cell].hex()) for role, b in parts.items()
-                    ),
-                    str(self.goals[aggregate]),
-                    self.gamma.hex(),
-                ]
-            )
-        ).digest()[:16]
+    @cached_property
+    def miss(self) -> Fraction:
+        """:attr:`gamma`, exactly."""
+        return (1 - self.confidence) / (len(self.compiled.cells) if self.simultaneous else 1)
+
+    def mark(self, aggregate: int, cell: int) -> bytes:
+        """The key under which met relative targets of this aggregate's cell are remembered."""
+        blocks, parts = self.compiled.blocks, self.compiled.parts[aggregate]
+        function = self.compiled.question.aggregates[aggregate].function
+        if function == "COUNT":
+            return blocks[parts["count"]].keys[cell]
+        if function == "SUM":
+            return blocks[parts["sum"]].keys[cell]
+        both = blocks[parts["centred"]].keys[cell] + blocks[parts["count"]].keys[cell]
+        return hashlib.sha256(b"AVG" + both).digest()[:16]
 
     @cached_property
-    def settlements(self) -> tuple[bytes, ...]:
-        """The settlement keys of every cell whose target depends on noisy data."""
+    def marks(self) -> tuple[bytes, ...]:
+        """The marks of every cell that has a relative target."""
         return tuple(
-            self.settlement(j, i)
+            self.mark(j, i)
             for j, goal in enumerate(self.goals)
             if isinstance(goal, Relative)
             for i in range(len(self.compiled.cells))
         )
 
+    def promised(self, held: Held, aggregate: int, cell: int) -> bool:
+        """Whether this cell's relative target, or a stronger one, was met before."""
+        goal = self.goals[aggregate]
+        if not isinstance(goal, Relative):
+            return False
+        found = held.marks.get(self.mark(aggregate, cell))
+        return found is not None and found.keeps(goal.share, self.miss)
+
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the transcript holds for a compiled question: ``known[block][cell]``, and which
-    settlements it contains."""
+    """What the transcript holds for a compiled question: ``known[block][cell]``, and by mark what was
+    promised of relative targets."""
 
     known: Sequence[Sequence[Known]]
-    settled: frozenset[bytes] = frozenset()
+    marks: Mapping[bytes, Known] = field(default_factory=dict)
 
     def with_planned(self, compiled: Compiled, planned: Mapping[bytes, Fraction]) -> Held:
         """As if ``planned`` more precision were held of some functionals (their values unknown)."""
         known = [
             [
-                replace(k, precision=k.precision + planned.get(key, Fraction(0)))
+                k.scaled(k.precision + planned[key]) if key in planned else k
                 for k, key in zip(row, block.keys, strict=True)
             ]
             for row, block in zip(self.known, compiled.blocks, strict=True)
         ]
-        return Held(known, self.settled)
+        return Held(known, self.marks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class Step:
     final: bool
     purse: Purse
     needs: tuple[tuple[Need, ...], ...]
-    settles: tuple[bytes, ...] = ()
+    settles: tuple[tuple[bytes, Fraction, Fraction], ...] = ()
     least: tuple[Purchase, ...] = ()
     most: tuple[Purchase, ...] | None = None
 
@@ -86,7 +86,7 @@ def plan(ask: Ask, held: Held, funds: Funds) -> Step:
         empty = compiled.blocks[rule.parts["count"]].empty
         row: list[Need] = []
         for i in range(len(compiled.cells)):
-            free = empty[i] or (held.settled and ask.settlement(j, i) in held.settled)
+            free = empty[i] or ask.promised(held, j, i)
             row.append(NOTHING if free else rule.want(i, held, funds))
         needs[j] = tuple(row)
     stages = [n for row in needs for n in row if not n.final]
@@ -107,9 +107,10 @@ def plan(ask: Ask, held: Held, funds: Funds) -> Step:
 
     if not stages:
         settles = tuple(
-            ask.settlement(j, i)
-            for j, row in enumerate(needs)
-            for i, need in enumerate(row)
+            (ask.mark(j, i), goal.share, ask.miss)
+            for j, goal in enumerate(ask.goals)
+            if isinstance(goal, Relative)
+            for i, need in enumerate(needs[j])
             if need.settles
         )
         return Step(purchases(lambda n: n.wants), True, purse, tuple(needs), settles)

@@ -39,7 +39,6 @@ class Bought:
     before: Held
     after: Held
     purchases: Sequence[Purchase]
-    settled: frozenset[bytes] = frozenset()
 
     def charge(self, blocks: Sequence[int], cell: int) -> int:
         return sum(p.charges[cell] for p in self.purchases if p.block in blocks)
@@ -154,9 +153,7 @@ def _row(
 ) -> Row:
     known = [bought.after.known[b][i] for b in rule.parts.values()]
     newest = max(known, key=lambda k: k.last)
-    settled = isinstance(rule.goal, Relative) and (
-        ask.settlement(j, i) in bought.settled or ask.settlement(j, i) in bought.after.settled
-    )
+    settled = ask.promised(bought.after, j, i)
     empty = _empty(rule, i)
     hopeless = False
     if empty:

@@ -236,8 +236,8 @@ class Quote:
 
     ``charged_rho`` is the exact charge where ``exact``, else the lower end: only ``first_rho`` is certain
     then (it buys the count or magnitude the rest depends on), and the whole lies in
-    ``[low_rho, high_rho]``.  ``fits`` tells whether the budget covers it (the upper end, where not exact).  ``best`` is the best accuracy that fits
-    where it does not.
+    ``[low_rho, high_rho]``.  ``fits`` tells whether the budget covers it (the upper end, where not exact).
+    ``best`` is the best accuracy that fits where it does not.
     """
 
     question: str

@@ -15,11 +15,10 @@ from typing import Any, Final
 
 from defray.core.amounts import QUANTA, rho_of
 from defray.errors import LedgerBusy, LedgerCorrupt
-from defray.ledger.checks import faults, increments
+from defray.ledger.checks import faults, fold
 from defray.ledger.records import (
     GENESIS,
     PURSES,
-    UNKNOWN,
     Entry,
     Epoch,
     Known,
@@ -196,8 +195,7 @@ class _Replay:
         if len(keys) != len(release.values):
             self.report(seq, f"{len(release.values)} values, but its weights are {len(keys)}")
             return
-        for key, precision, value, i in increments(release, keys):
-            self.known[key] = self.known.get(key, UNKNOWN).fused(precision, value, seq, i)
+        fold(self.known, release, keys, seq)
 
     def compare(self, totals: Mapping[str, int], known: Mapping[bytes, Known]) -> None:
         """Compare the stored folds with those of the replay."""

@@ -6,13 +6,11 @@ Asked before an append, and again by the audit.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from fractions import Fraction
 
 from defray.core.amounts import QUANTA
-from defray.ledger.records import PURSES, Release
-
-_NOTHING = Fraction(0)
+from defray.ledger.records import PURSES, UNKNOWN, Known, Release
 
 
 def derived_charge(reach: Fraction, sigma: float, rho: Fraction) -> int:
@@ -29,15 +27,22 @@ def derived_charge(reach: Fraction, sigma: float, rho: Fraction) -> int:
 def increments(
     release: Release, keys: Sequence[bytes]
 ) -> Iterator[tuple[bytes, Fraction, Fraction, int]]:
-    """What a release adds: (key, precision, value, place) of every measured cell, then of every pair that
-    it settles, with precision 0."""
+    """What a release adds: (key, precision, value, place) of every measured cell."""
     grain = Fraction(1, 2**release.step) if release.step >= 0 else Fraction(2**-release.step)
     for i, key in enumerate(keys):
         value, precision = release.values[i], release.precisions[i]
         if value is not None and precision is not None:
             yield key, precision, value * grain, i
-    for i, key in enumerate(release.settles):
-        yield key, _NOTHING, _NOTHING, i
+
+
+def fold(
+    known: MutableMapping[bytes, Known], release: Release, keys: Sequence[bytes], seq: int
+) -> None:
+    """Fold a release into what is known; keys that are not there are UNKNOWN."""
+    for key, precision, value, i in increments(release, keys):
+        known[key] = known.get(key, UNKNOWN).fused(precision, value, seq, i)
+    for key, share, gamma in release.settles:
+        known[key] = known.get(key, UNKNOWN).promised(share, gamma, seq)
 
 
 def faults(release: Release, rho: Fraction) -> Iterator[str]:
@@ -61,6 +66,9 @@ def faults(release: Release, rho: Fraction) -> Iterator[str]:
     if not cells == len(release.sigmas) == len(release.precisions):
         yield "values, sigmas and precisions differ in number"
         return
+    for key, share, gamma in release.settles:
+        if len(key) != 16 or not (0 < share < 1 and 0 < gamma < 1):
+            yield f"a target of {share} at {gamma} cannot have been met"
     least = math.inf
     sound = True
     for i, (value, sigma, precision) in enumerate(

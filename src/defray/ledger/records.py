@@ -93,9 +93,9 @@ class Release:
     hold None for cells that were not measured.  ``reach`` is k * Delta in units: the charge, in quanta of
     the contract, covers ``max_i reach**2 / (2 sigmas[i]**2)``.  ``keys[i]`` identifies functional i (see
     :func:`defray.query.descriptor.key`); keys are derived from the rest and not stored in the body.
-    ``settles`` are keys of (functional, target) pairs whose data-dependent target this release met: asked
-    again they are free.  They fold to ``Known`` rows of precision 0.  ``question`` is the canonical SQL of
-    the ask it was bought for; ``ask`` groups releases of one ask.
+    ``settles`` are the relative targets that this release met, as (key, share, gamma): they fold into the
+    ``promises`` of that key, so that asked again they are free.  ``question`` is the canonical SQL of the
+    ask it was bought for; ``ask`` groups releases of one ask.
     """
 
     version: int
@@ -113,7 +113,7 @@ class Release:
     question: str
     ask: str
     keys: tuple[bytes, ...] = field(repr=False)
-    settles: tuple[bytes, ...] = ()
+    settles: tuple[tuple[bytes, Fraction, Fraction], ...] = ()
     note: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class Release:
             "charge": self.charge,
             "descriptor": self.question,
             "ask": self.ask,
-            "settles": [k.hex() for k in self.settles],
+            "settles": [[k.hex(), str(share), str(gamma)] for k, share, gamma in self.settles],
             "note": dict(self.note),
         }
 
@@ -155,7 +155,9 @@ class Release:
             question=body["descriptor"],
             ask=body["ask"],
             keys=keys,
-            settles=tuple(bytes.fromhex(k) for k in body["settles"]),
+            settles=tuple(
+                (bytes.fromhex(k), Fraction(s), Fraction(g)) for k, s, g in body["settles"]
+            ),
             note=body["note"],
         )
 

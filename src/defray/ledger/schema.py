@@ -53,7 +53,8 @@ _VERSION_1: Final[Step] = (
         weighted TEXT NOT NULL,
         releases INTEGER NOT NULL,
         last INTEGER NOT NULL,
-        idx INTEGER NOT NULL) WITHOUT ROWID""",
+        idx INTEGER NOT NULL,
+        promises TEXT NOT NULL) WITHOUT ROWID""",
     "CREATE TABLE meta(name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE notes(name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID",
 )

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from defray.errors import LedgerCorrupt, LedgerError
-from defray.ledger.checks import faults, increments
+from defray.ledger.checks import faults, fold
 from defray.ledger.pool import forked
 from defray.ledger.records import GENESIS, UNKNOWN, Entry, Epoch, Known, Purse, Release, Terms
 
 _CHUNK: Final = 500
-KNOWN: Final = "SELECT key, precision, weighted, releases, last, idx FROM known"
+KNOWN: Final = "SELECT key, precision, weighted, releases, last, idx, promises FROM known"
 _ONE: Final = f"{KNOWN} WHERE key = ?"
 _MANY: Final = f"{KNOWN} WHERE key IN ({','.join('?' * _CHUNK)})"
 
@@ -35,7 +35,13 @@ def unreadable(path: Path, what: str) -> LedgerCorrupt:
 
 def known_of(row: Sequence[Any]) -> Known:
     """A row of ``known`` after its key."""
-    return Known(_fraction(row[0]), _fraction(row[1]), row[2], row[3], row[4])
+    promises = tuple(_promise(text) for text in row[5].split()) if row[5] else ()
+    return Known(_fraction(row[0]), _fraction(row[1]), row[2], row[3], row[4], promises)
+
+
+def _promise(text: str) -> tuple[Fraction, Fraction]:
+    share, _, gamma = text.partition("@")
+    return _fraction(share), _fraction(gamma)
 
 
 def _fraction(text: str) -> Fraction:
@@ -221,19 +227,24 @@ class SqliteTransaction(SqliteView):
         return entry.seq
 
     def _fold(self, sql: sqlite3.Connection, release: Release, seq: int) -> None:
-        keys = [*release.keys, *release.settles]
-        before = dict(zip(keys, self.known(keys), strict=True))
-        after: dict[bytes, Known] = {}
-        for key, precision, value, i in increments(release, release.keys):
-            known = after.get(key) or before[key]
-            after[key] = known.fused(precision, value, seq, i)
+        measured = zip(release.keys, release.values, strict=True)
+        keys = [key for key, value in measured if value is not None]
+        keys += [key for key, _, _ in release.settles]
+        after = dict(zip(keys, self.known(keys), strict=True))
+        fold(after, release, release.keys, seq)
         sql.executemany(
-            "INSERT INTO known(key, precision, weighted, releases, last, idx) "
-            "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(key) DO UPDATE SET "
-            "precision = excluded.precision, weighted = excluded.weighted, "
-            "releases = excluded.releases, last = excluded.last, idx = excluded.idx",
+            "INSERT OR REPLACE INTO known(key, precision, weighted, releases, last, idx, promises) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
-                (key, str(k.precision), str(k.weighted), k.releases, k.last, k.index)
+                (
+                    key,
+                    str(k.precision),
+                    str(k.weighted),
+                    k.releases,
+                    k.last,
+                    k.index,
+                    " ".join(f"{share}@{gamma}" for share, gamma in k.promises),
+                )
                 for key, k in after.items()
             ),
         )

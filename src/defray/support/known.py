@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
@@ -15,6 +15,9 @@ class Known:
     value is R / P, unbiased, with variance at most 1 / P since every ``p_i <= 1 / sigma_i**2``.  Both are
     dyadic, so later top-ups stay exact.  ``releases`` counts them, ``last`` is the seq of the newest (0:
     none) and ``index`` the functional's position in it.
+
+    ``promises`` are the relative targets that were met, as (share, gamma): what was promised once is not
+    bought again, nor is anything looser.  None of them is implied by another.
     """
 
     precision: Fraction = Fraction(0)
@@ -22,6 +25,7 @@ class Known:
     releases: int = 0
     last: int = 0
     index: int = 0
+    promises: tuple[tuple[Fraction, Fraction], ...] = ()
 
     @property
     def value(self) -> Fraction:
@@ -35,7 +39,24 @@ class Known:
             self.releases + 1,
             seq,
             index,
+            self.promises,
         )
+
+    def scaled(self, precision: Fraction) -> Known:
+        """The same value at another precision (0 where there is no value yet): for quotes."""
+        value = self.value if self.precision else Fraction(0)
+        return replace(self, precision=precision, weighted=precision * value)
+
+    def promised(self, share: Fraction, gamma: Fraction, seq: int) -> Known:
+        """This state after a relative target of the functional was met."""
+        if self.keeps(share, gamma):
+            return self
+        kept = tuple(p for p in self.promises if p[0] < share or p[1] < gamma)
+        return replace(self, promises=tuple(sorted((*kept, (share, gamma)))), last=seq)
+
+    def keeps(self, share: Fraction, gamma: Fraction) -> bool:
+        """Whether a promise at least as strong was met."""
+        return any(s <= share and g <= gamma for s, g in self.promises)
 
 
 UNKNOWN: Final = Known()
