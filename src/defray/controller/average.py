@@ -44,7 +44,8 @@ class Average(Rule):
         count = held.known[self.parts["count"]][cell]
         centred = held.known[self.parts["centred"]][cell]
         tolerance, hoped = self._tolerance(cell, held)
-        if self._half_width(cell, held) <= tolerance:
+        width = self._half_width(cell, held)
+        if width <= tolerance:
             return NOTHING
         if not count.precision:
             return self._stage({"count": self._first(hoped, funds)}, tolerance, funds)
@@ -58,25 +59,56 @@ class Average(Rule):
             return self._stage({"count": more}, tolerance, funds)
         if lower < float(funds.m_floor or 0):
             return HOPELESS
-        if hoped > 2 * tolerance:
-            least = self._least_centred(hoped, upper)
-            more = least if least > centred.precision * 2 else 4 * centred.precision
-            return self._stage({"centred": more}, tolerance, funds)
         low, high = self._fieller(cell, held)
-        if high - low > float(self.half) / 2:
-            rough = min(
-                self._least_centred(hoped, upper), self._least_centred(self.half / 8, lower)
-            )
-            if centred.precision < rough:
-                return self._stage({"centred": rough}, tolerance, funds)
         farthest = Fraction(max(abs(low), abs(high)))
+        present = self._variance(centred.precision, count.precision, farthest)
+        # As if the target were the loosest that is plausible and the average at its best place: what
+        # that takes is needed in any case.  Then, at most halving the width a step, until both are known.
+        nearest = Fraction(0 if low <= 0 <= high else min(abs(low), abs(high)))
+        if hoped > 2 * tolerance or high - low > float(self.half) / 2:
+            at_best = self._split(cell, held, nearest, 1 / self._least_centred(hoped, upper))
+            if (
+                not self._more(cell, held, at_best)
+                and hoped > 2 * tolerance
+                and present is not None
+            ):
+                at_best = self._split(cell, held, farthest, present / 4)
+            if self._more(cell, held, at_best):
+                return self._stage(at_best, tolerance, funds)
+        variance = 1 / self._least_centred(tolerance, lower)
+        if present is not None and width < math.inf:
+            # Fieller's interval may be wider than the plan allowed for: then this much narrower.
+            narrower = present * (Fraction(tolerance) / Fraction(width)) ** 2
+            variance = min(variance, narrower) if present <= variance else variance
+        wanted = self._split(cell, held, farthest, variance)
+        return Need(self._wants(wanted), settles=isinstance(self.goal, Relative))
+
+    def _variance(self, centred: Fraction, count: Fraction, place: Fraction) -> Fraction | None:
+        """The variance of S - tN at a place t; None while a part is unknown."""
+        return 1 / centred + place**2 / count if centred and count else None
+
+    def _split(
+        self, cell: int, held: Held, place: Fraction, variance: Fraction
+    ) -> dict[str, Fraction]:
+        """The cheapest precisions of both parts that bring the variance of S - tN down to this."""
         parts = [
-            Term(Fraction(1), self.centred.reach**2, centred.precision),
-            Term(farthest**2, self.count.reach**2, count.precision),
+            Term(
+                Fraction(1),
+                self.centred.reach**2,
+                held.known[self.parts["centred"]][cell].precision,
+            ),
+            Term(place**2, self.count.reach**2, held.known[self.parts["count"]][cell].precision),
         ]
-        wanted = split(parts, 1 / self._least_centred(tolerance, lower))
-        wants = {self.parts["centred"]: wanted[0], self.parts["count"]: wanted[1]}
-        return Need(wants, settles=isinstance(self.goal, Relative))
+        return dict(zip(("centred", "count"), split(parts, variance), strict=True))
+
+    def _more(self, cell: int, held: Held, parts: Mapping[str, Fraction]) -> bool:
+        """Whether these precisions are worth a step: an eighth more than is held of one of them."""
+        return any(
+            p * 8 > held.known[self.parts[role]][cell].precision * 9 for role, p in parts.items()
+        )
+
+    def _wants(self, parts: Mapping[str, Fraction]) -> Wants:
+        return {self.parts[role]: p for role, p in parts.items()}
 
     def _stage(self, parts: Mapping[str, Fraction], tolerance: float, funds: Funds) -> Need:
         """A step that the price of the rest depends on, with what is known of that price."""
@@ -130,16 +162,16 @@ class Average(Rule):
         return max(math.sqrt(price / funds.spendable), float(funds.m_floor or 0))
 
     def _half_width(self, cell: int, held: Held) -> float:
-        low, high = self._fieller(cell, held)
-        count = held.known[self.parts["count"]][cell]
-        centred = held.known[self.parts["centred"]][cell]
-        if not count.precision or not centred.precision or not count.weighted:
-            return math.inf
-        value = float(centred.value / count.value)
-        return max(high - value, value - low)
+        """Half of the interval, in units; infinite while a part is unknown."""
+        found = self.estimate(cell, held)
+        return math.inf if found.value is None else found.half_width / float(self.centred.unit)
 
     def _fieller(self, cell: int, held: Held) -> tuple[float, float]:
-        """{t : |S - tN| <= z sqrt(v_S + t^2 v_N)} within the column's bounds, t from the middle."""
+        """{t : |S - tN| <= z sqrt(v_S + t^2 v_N)}, cut to the column's bounds; t counts from the middle.
+
+        An interval that lies beyond a bound altogether is moved to it at its full width: it would be
+        the wrong place to claim certainty.
+        """
         half = float(self.half)
         count = held.known[self.parts["count"]][cell]
         centred = held.known[self.parts["centred"]][cell]
@@ -153,15 +185,21 @@ class Average(Rule):
             return -half, half
         root = self.z * math.sqrt(max(0.0, n * n * v_s + s * s * v_n - z2 * v_s * v_n))
         low, high = (s * n - root) / a, (s * n + root) / a
-        return min(max(low, -half), half), min(max(high, -half), half)
+        if low > half:
+            return max(half - (high - low), -half), half
+        if high < -half:
+            return -half, min(-half + (high - low), half)
+        return max(low, -half), min(high, half)
 
     def estimate(self, cell: int, held: Held) -> Estimate:
+        """The ratio, cut to the bounds like its interval: the truth lies within them."""
         low, high = self._fieller(cell, held)
+        half = float(self.half)
         unit, middle = float(self.centred.unit), float(self.centred.middle)
         count = held.known[self.parts["count"]][cell]
         centred = held.known[self.parts["centred"]][cell]
         value: float | None = None
         if count.precision and centred.precision and count.value > 0:
-            value = float(centred.value / count.value)
-            value = (value + middle) * unit
+            place = min(max(float(centred.value / count.value), low), high)
+            value = (min(max(place, -half), half) + middle) * unit
         return Estimate(value, (low + middle) * unit, (high + middle) * unit)
