@@ -19,8 +19,10 @@ from pathlib import Path
 import duckdb
 
 from benchmarks.table import Line, show
+from defray.core.column import Column
 from defray.core.contract import Contract, SourceSpec, Unit
-from defray.core.domain import Column, Domain, Grid, Values, Whole
+from defray.core.domain import Domain
+from defray.core.shapes import Grid, Values, Whole
 from defray.data.duckdb import DuckDBSource
 from defray.data.files import processors
 from defray.data.source import Scan

@@ -8,8 +8,11 @@ from fractions import Fraction
 from hypothesis import strategies as st
 
 from defray.core import intervals
-from defray.core.domain import EPOCH_DAY, Anything, Column, Cuts, Domain, Grid, Values, Whole
+from defray.core.column import Column
+from defray.core.dates import EPOCH_DAY
+from defray.core.domain import Domain
 from defray.core.intervals import Atoms
+from defray.core.shapes import Anything, Cuts, Grid, Values, Whole
 from defray.query.region import Region, Regions
 
 # -- sets of atoms ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -22,7 +22,7 @@ from typing import Any
 
 from defray.controller.ask import Ask, Funds, Held
 from defray.controller.goals import Wish, resolve
-from defray.controller.plan import FREE, Price, Purchase, Step, plan, price
+from defray.controller.plan import FREE, MAX_STEPS, Price, Purchase, Step, plan, price
 from defray.controller.present import Bought, answer_of
 from defray.controller.quote import quote_of
 from defray.controller.refuse import over_budget, over_ceiling, too_few_rows
@@ -32,18 +32,16 @@ from defray.core.contract import RELATION, Contract
 from defray.core.gate import Gate, Greedy
 from defray.core.target import MAX_SCALE
 from defray.data.source import Control, Exact, Scan, Source
-from defray.errors import LedgerError, Refused, SourceChanged, TargetError
+from defray.errors import LedgerError, LedgerMismatch, Refused, SourceChanged, TargetError
 from defray.ledger.records import Purse, Release, Terms
 from defray.ledger.store import Ledger, Transaction, View
 from defray.noise.sampler import Sampler
 from defray.query.region import Regions
 from defray.support.exact import Block, Compiled, compile_question
+from defray.support.known import UNKNOWN
 
 DEFAULT_PROBES = 1000
 """Diagnostics the purse is divided into where the contract declares no horizon."""
-
-MAX_STEPS = 64
-"""More steps than any ask takes; past it an ask stops with what it has bought."""
 
 MAX_TRIES = 3
 """How often an ask starts over because the data changed under it."""
@@ -79,53 +77,63 @@ class Engine:
         self._gate = gate or Greedy()
         self._regions = Regions(contract.domain.widths)
         self._domain_json = contract.domain.to_json()
+        self._joined: int | None = None
         self.prepare = lru_cache(maxsize=2048)(self._prepare)
 
     # -- the two questions ------------------------------------------------------------------------
 
     def quote(self, sql: str, wish: Wish) -> Quote:
-        """What asking this would cost now.  Free; reads the transcript, never the data's rows."""
-        ask = self.prepare(sql, wish)
-        self._current_version()
-        with self.ledger.view() as view:
-            held, funds, version = self._held(ask, view), self._funds(view), _counter(view)
-        estimate = price(ask, held, funds)
-        if estimate.step.hopeless:
-            raise too_few_rows(Fraction(0))
-        return quote_of(ask, held, funds, estimate, version)
+        """What asking this would cost now.  Free: writes nothing, reads no row."""
+        return self.quote_all([(sql, wish)])[0]
 
     def quote_all(self, questions: Sequence[tuple[str, Wish]]) -> list[Quote]:
         """The prices of a list asked in this order: each credits what the ones before it would buy.
 
         Data-dependent prices (averages, percentages) stay ranges, but an exact repeat of one is free.
         """
-        self._current_version()
-        bought: dict[bytes, Fraction] = {}
+        asks = [self.prepare(sql, wish) for sql, wish in questions]
+        planned: dict[bytes, Fraction] = {}
         quoted: set[str] = set()
-        spent = 0
+        spent = Fraction(0)
         quotes: list[Quote] = []
+        fingerprint = self._source.fingerprint()
         with self.ledger.view() as view:
-            for sql, wish in questions:
-                ask = self.prepare(sql, wish)
-                held = self._held(ask, view)
+            version = self._version(view, fingerprint)
+            for ask in asks:
+                held = self._held(ask, view, version)
                 funds = self._funds(view)
-                funds = replace(
-                    funds, answer=max(funds.answer - rho_of(spent, funds.total), Fraction(0))
-                )
-                estimate = price(ask, held, funds)
-                if estimate.exact:
-                    held = held.with_planned(ask.compiled, bought)
-                    estimate = price(ask, held, funds)
-                elif ask.text in quoted:
-                    estimate = FREE
-                quoted.add(ask.text)
+                funds = replace(funds, answer=max(funds.answer - spent, Fraction(0)))
+                estimate, held = self._planned_price(ask, held, funds, planned, quoted)
+                if estimate.step.hopeless:
+                    raise too_few_rows(Fraction(0))
                 for purchase in estimate.step.purchases:
                     keys = ask.compiled.blocks[purchase.block].keys
                     for key, precision in zip(keys, purchase.precisions, strict=True):
-                        bought[key] = bought.get(key, Fraction(0)) + (precision or 0)
-                spent += estimate.high
-                quotes.append(quote_of(ask, held, funds, estimate, _counter(view)))
+                        planned[key] = planned.get(key, Fraction(0)) + (precision or 0)
+                quoted.add(ask.text)
+                spent += rho_of(estimate.high, funds.total)
+                quotes.append(quote_of(ask, held, funds, estimate, version))
         return quotes
+
+    def _planned_price(
+        self,
+        ask: Ask,
+        held: Held,
+        funds: Funds,
+        planned: Mapping[bytes, Fraction],
+        quoted: set[str],
+    ) -> tuple[Price, Held]:
+        """The price of an ask after others of a list, and what would be held by then."""
+        if not ask.depends_on_data:
+            later = held.with_planned(ask.compiled, planned)
+            return price(ask, later, funds), later
+        estimate = price(ask, held, funds)
+        if ask.text in quoted and not estimate.exact:
+            return FREE, held
+        if any(key in planned for key in ask.compiled.keys):
+            # What would be known by then decides its price; it can only be less.
+            return replace(estimate, low=0, exact=False), held
+        return estimate, held
 
     def ask(
         self, sql: str, wish: Wish, *, max_rho: Any = None, control: Control | None = None
@@ -138,13 +146,10 @@ class Engine:
         ask = self.prepare(sql, wish)
         ceiling = _ceiling(max_rho)
         for _ in range(MAX_TRIES):
-            fingerprint = self._current_version()
+            fingerprint = self._source.fingerprint()
             with self.ledger.view() as view:
-                held, funds, version = (
-                    self._held(ask, view),
-                    self._funds(view, ceiling),
-                    _counter(view),
-                )
+                version = self._version(view, fingerprint)
+                held, funds = self._held(ask, view, version), self._funds(view, ceiling)
             estimate = price(ask, held, funds)
             self._allow(ask, held, funds, estimate)
             if not estimate.step.purchases:
@@ -153,14 +158,14 @@ class Engine:
             if self._source.fingerprint() != fingerprint:
                 continue  # another version was scanned: nothing was drawn, start over
             with self.ledger.transaction() as tx:
-                if self._same_epoch(tx, fingerprint):
-                    outcome = self._buy(ask, exact_cells, tx, ceiling, (held, estimate))
-                else:
-                    outcome = None
+                if self._version(tx, fingerprint) != version:
+                    continue  # a newer version was opened meanwhile
+                if tx.epoch is None or tx.epoch.counter != version:
+                    tx.open_epoch(fingerprint, self._domain_json)
+                outcome = self._buy(ask, exact_cells, tx, ceiling, (held, estimate))
             if isinstance(outcome, Refused):
                 raise outcome
-            if outcome is not None:
-                return outcome
+            return outcome
         raise SourceChanged(
             "the data kept changing while the question was answered; nothing was charged",
             hint="ask again when the data is at rest",
@@ -181,10 +186,13 @@ class Engine:
         ask = Ask(compiled, goals, confidence, simultaneous)
         return Ask(compiled, goals, confidence, simultaneous, f"{text} {ask.accuracy}")
 
-    def _held(self, ask: Ask, view: View) -> Held:
-        """What the transcript holds for the question (the paper's history, restricted to it)."""
+    def _held(self, ask: Ask, view: View, version: int) -> Held:
+        """What the transcript holds for the question (the paper's history, restricted to it); nothing
+        where ``version`` is still to be opened."""
         compiled = ask.compiled
-        found = view.known([*compiled.keys, *ask.marks])
+        keys = [*compiled.keys, *ask.marks]
+        current = view.epoch is not None and view.epoch.counter == version
+        found = view.known(keys) if current else [UNKNOWN] * len(keys)
         cells = len(compiled.cells)
         blocks = [found[b * cells : (b + 1) * cells] for b in range(len(compiled.blocks))]
         return Held(blocks, dict(zip(ask.marks, found[len(compiled.keys) :], strict=True)))
@@ -238,11 +246,13 @@ class Engine:
         A refusal before anything was bought is raised (and rolls back).  After a first step it ends
         the ask with what that step bought, which is kept, credited and shown as not met.
         """
-        before = held = self._held(ask, tx)
+        version = _counter(tx)
+        before = held = self._held(ask, tx, version)
         name = str(tx.seq + 1)
         bill: list[Purchase] = []
         stopped = ""
         charged = 0
+        limit: int | None = None
         for _ in range(MAX_STEPS):
             funds = self._funds(tx, ceiling, charged)
             estimate = foreseen[1] if held == foreseen[0] else price(ask, held, funds)
@@ -254,18 +264,22 @@ class Engine:
                     raise
                 stopped = refusal.message
                 break
+            limit = estimate.high if limit is None else limit
+            if bill and charged + step.charge > limit:
+                stopped = "the price that was quoted is reached; ask again to go on"
+                break
             if not step.purchases:
                 break
             self._measure(ask, step, exact_cells, tx, name)
             bill.extend(step.purchases)
             charged += step.charge
-            held = self._held(ask, tx)
+            held = self._held(ask, tx, version)
             if step.final and len(bill) == len(step.purchases):
                 break  # the quote was exact: this and no more
         funds = self._funds(tx, ceiling, charged)
         if stopped and plan(ask, held, funds).hopeless:
             return too_few_rows(rho_of(charged, funds.total))
-        return answer_of(ask, Bought(before, held, bill), funds, _counter(tx), stopped)
+        return answer_of(ask, Bought(before, held, bill), funds, version, stopped)
 
     def _measure(
         self, ask: Ask, step: Step, exact_cells: Exact, tx: Transaction, name: str
@@ -310,29 +324,28 @@ class Engine:
 
     # -- data versions ----------------------------------------------------------------------------
 
-    def _current_version(self) -> str:
-        """The fingerprint of the data now; a new one (or a new domain) opens a new epoch (L12)."""
-        fingerprint = self._source.fingerprint()
-        with self.ledger.view() as view:
-            if view.closed:
-                raise LedgerError(
-                    "the contract was closed; it answers no more questions",
-                    hint="its certificate and history can still be read",
-                )
-            known = self._same_epoch(view, fingerprint)
-        if not known:
-            with self.ledger.transaction() as tx:
-                if not self._same_epoch(tx, fingerprint):
-                    tx.open_epoch(fingerprint, self._domain_json)
-        return fingerprint
-
-    def _same_epoch(self, view: View, fingerprint: str) -> bool:
+    def _version(self, view: View, fingerprint: str) -> int:
+        """The data version that an ask belongs to: the newest, or (L12) the next one, to be opened by
+        the first purchase, where the data or the declared domain is another."""
+        if view.closed:
+            raise LedgerError(
+                "the contract was closed; it answers no more questions",
+                hint="its history and audit can still be read",
+            )
         epoch = view.epoch
-        return (
-            epoch is not None
-            and epoch.fingerprint == fingerprint
-            and epoch.domain == self._domain_json
-        )
+        if epoch is None:
+            return 1
+        if epoch.domain != self._domain_json:
+            if self._joined is not None and self._joined < epoch.counter:
+                raise LedgerMismatch(
+                    "the declared domain was changed in the contract file, and others use it already",
+                    hint="open the contract again",
+                )
+            return epoch.counter + 1
+        if epoch.fingerprint != fingerprint:
+            return epoch.counter + 1
+        self._joined = epoch.counter
+        return epoch.counter
 
     def close(self) -> None:
         """Release files and connections; the contract itself stays open."""
@@ -352,7 +365,7 @@ def _ceiling(max_rho: Any) -> Fraction | None:
     except ValueError:
         ceiling = Fraction(-1)
     if ceiling < 0:
-        raise TargetError(f"max_rho must be a finite number of at least 0, not {max_rho!r}")
+        raise TargetError("max_rho must be a finite number of at least 0", hint="max_rho=0.01")
     return ceiling
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -13,7 +14,7 @@ from defray.core.answer import Answer, Quote
 from defray.core.contract import Contract
 from defray.data.source import Control
 from defray.engine import Engine
-from defray.errors import DefrayError, InternalError
+from defray.errors import BadInput, DefrayError, InternalError
 from defray.ledger.audit import AuditReport
 
 P = ParamSpec("P")
@@ -23,21 +24,23 @@ log = logging.getLogger("defray")
 
 
 def shielded(method: Callable[P, R]) -> Callable[P, R]:
-    """Faults of Defray itself reach a caller as an incident id only: a traceback could hold private
-    values.  The log gets the id and the kind and place of the fault, never its text."""
+    """Errors leave without the frames they came through, which may hold private values.  Faults of Defray
+    itself leave as an incident id only; the log gets the id, the kind and the place of the fault, never
+    its text."""
 
     from functools import wraps
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        fault: Exception
+        error: DefrayError
         try:
             return method(*args, **kwargs)
-        except DefrayError:
-            raise
-        except Exception as error:
-            fault = error
-        raise incident_of(fault)
+        except DefrayError as known:
+            error = known.with_traceback(None)
+        except Exception as fault:
+            error = incident_of(fault)
+        error.__context__ = error.__cause__ = None
+        raise error
 
     return call
 
@@ -56,6 +59,51 @@ def incident_of(fault: Exception) -> InternalError:
         hint="nothing was released; the log names the place. Please report it with the incident id",
         incident=incident,
     )
+
+
+C = ParamSpec("C")
+
+
+def _guarded(name: str, callback: Callable[C, R] | None) -> Callable[C, R] | None:
+    """The caller's callback; what it raises comes back as the caller's mistake."""
+    if callback is None:
+        return None
+    if not callable(callback):
+        raise BadInput(f"{name} must be a function, not {callback!r}", hint="or leave it out")
+
+    def call(*args: C.args, **kwargs: C.kwargs) -> R:
+        try:
+            return callback(*args, **kwargs)
+        except DefrayError:
+            raise
+        except Exception as raised:
+            kind = type(raised).__name__
+        raise BadInput(f"the {name} function raised {kind}", hint="nothing was charged")
+
+    return call
+
+
+def _question(sql: Any) -> str:
+    if not isinstance(sql, str):
+        raise BadInput(
+            f"a question is a text, not {type(sql).__name__}",
+            hint='"SELECT COUNT(*) FROM people WHERE age >= 40"',
+        )
+    return sql
+
+
+def _seconds(timeout: Any) -> float | None:
+    if timeout is None:
+        return None
+    try:
+        seconds = float(timeout)
+    except (TypeError, ValueError, OverflowError):
+        seconds = 0.0
+    if not 0 < seconds <= threading.TIMEOUT_MAX:
+        raise BadInput(
+            f"timeout must be a positive number of seconds, not {timeout!r}", hint="timeout=30"
+        )
+    return seconds
 
 
 class Session:
@@ -88,7 +136,9 @@ class Session:
         snap: str | None = None,
     ) -> Quote:
         """What asking this would cost now; free.  Arguments as in :meth:`ask`."""
-        return self._engine.quote(sql, Wish.of(within, confidence, rho, simultaneous, snap))
+        return self._engine.quote(
+            _question(sql), Wish.of(within, confidence, rho, simultaneous, snap)
+        )
 
     @shielded
     def quote_all(
@@ -103,7 +153,9 @@ class Session:
     ) -> list[Quote]:
         """The prices of several questions asked in this order, each crediting the ones before."""
         wish = Wish.of(within, confidence, rho, simultaneous, snap)
-        return self._engine.quote_all([(sql, wish) for sql in questions])
+        if isinstance(questions, str) or not isinstance(questions, Iterable):
+            raise BadInput("quote_all takes a list of questions", hint="quote takes a single one")
+        return self._engine.quote_all([(_question(sql), wish) for sql in questions])
 
     @shielded
     def ask(
@@ -131,12 +183,11 @@ class Session:
         Raises :class:`~defray.errors.BadInput`, :class:`~defray.errors.Refused`,
         :class:`~defray.errors.DataError` or :class:`~defray.errors.LedgerError`.
         """
-        return self._engine.ask(
-            sql,
-            Wish.of(within, confidence, rho, simultaneous, snap),
-            max_rho=max_rho,
-            control=Control(progress, cancelled, timeout),
+        control = Control(
+            _guarded("progress", progress), _guarded("cancelled", cancelled), _seconds(timeout)
         )
+        wish = Wish.of(within, confidence, rho, simultaneous, snap)
+        return self._engine.ask(_question(sql), wish, max_rho=max_rho, control=control)
 
     @shielded
     def history(self) -> list[dict[str, Any]]:
@@ -158,7 +209,13 @@ class Session:
     @shielded
     def backup(self, path: str | Path) -> None:
         """A consistent copy of the ledger in a new file, while others go on."""
-        self._engine.ledger.backup(Path(path))
+        try:
+            place = Path(path)
+            if b"\0" in str(place).encode():
+                raise ValueError
+        except (TypeError, ValueError):
+            raise BadInput(f"not a path: {path!r}", hint="name a new file") from None
+        self._engine.ledger.backup(place)
 
     @shielded
     def end(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from defray.config.draft import draft
 from defray.config.peek import outward
 from defray.config.reader import parse_contract
-from defray.core.domain import Grid, Values, Whole
+from defray.core.shapes import Grid, Values, Whole
 from defray.errors import BadInput, ContractError, SourceUnavailable
 
 SECRET = "zebrafish"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from defray.config.bounds import default_unit_step
 from defray.config.reader import parse_contract, read_contract
 from defray.core.contract import LedgerSpec, SourceSpec, Unit
-from defray.core.domain import Anything, Cuts, Grid, Values, Whole
+from defray.core.shapes import Anything, Cuts, Grid, Values, Whole
 from defray.core.zcdp import epsilon_for, rho_for
 from defray.errors import ContractError
 

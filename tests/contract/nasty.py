@@ -22,20 +22,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from defray.core.column import Column
 from defray.core.contract import Contract, SourceSpec, Unit
-from defray.core.domain import (
-    EPOCH,
-    EPOCH_DAY,
-    MICROSECOND,
-    Anything,
-    Column,
-    Cuts,
-    Domain,
-    Grid,
-    Values,
-    Whole,
-    truncate,
-)
+from defray.core.dates import EPOCH, EPOCH_DAY, MICROSECOND, truncate
+from defray.core.domain import Domain
+from defray.core.shapes import Anything, Cuts, Grid, Values, Whole
 from defray.data.source import Exact, Scan
 from defray.query.descriptor import cells
 from defray.query.region import Regions

@@ -17,8 +17,10 @@ from defray.controller.ask import Ask, Funds, Held
 from defray.controller.goals import Wish, resolve
 from defray.controller.plan import plan
 from defray.core.amounts import QUANTA, rho_of
+from defray.core.column import Column
 from defray.core.contract import Contract, SourceSpec, Unit
-from defray.core.domain import Column, Domain, Values, Whole
+from defray.core.domain import Domain
+from defray.core.shapes import Values, Whole
 from defray.query.descriptor import Aggregate, Axis, Question
 from defray.query.region import Regions
 from defray.support.exact import compile_question

@@ -8,8 +8,10 @@ from typing import Any
 
 import duckdb
 
+from defray.core.column import Column
 from defray.core.contract import Contract, SourceSpec, Unit
-from defray.core.domain import Column, Domain, Values, Whole
+from defray.core.domain import Domain
+from defray.core.shapes import Values, Whole
 from defray.data.duckdb import DuckDBSource
 
 SECRET = bytes(range(32))

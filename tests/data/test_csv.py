@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from defray.core.column import Column
 from defray.core.contract import SourceSpec
-from defray.core.domain import Column, Values, Whole
+from defray.core.shapes import Values, Whole
 from defray.data.duckdb import DuckDBSource
 from defray.data.source import Scan
 from defray.errors import SourceUnavailable

@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from defray.core.column import Column
 from defray.core.contract import SourceSpec, Unit
-from defray.core.domain import Column, Grid, Values, Whole
+from defray.core.shapes import Grid, Values, Whole
 from defray.data import watch
 from defray.data.duckdb import DuckDBSource
 from defray.data.source import Control, Scan

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from defray.core.column import Column
 from defray.core.contract import SourceSpec, Unit
-from defray.core.domain import Column, Whole
+from defray.core.shapes import Whole
 from defray.data import duckdb as module
 from defray.data.duckdb import DuckDBSource
 from defray.data.source import Scan

@@ -5,17 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from fractions import Fraction
 
-from defray.core.domain import (
-    EPOCH_DAY,
-    MICROSECOND,
-    Anything,
-    Column,
-    Cuts,
-    Domain,
-    Grid,
-    Values,
-    Whole,
-)
+from defray.core.column import Column
+from defray.core.dates import EPOCH_DAY, MICROSECOND
+from defray.core.domain import Domain
+from defray.core.shapes import Anything, Cuts, Grid, Values, Whole
 from defray.query.descriptor import Question
 from defray.query.region import Regions
 from defray.query.sql import parse

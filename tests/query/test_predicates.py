@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from defray.core.domain import EPOCH_DAY
+from defray.core.dates import EPOCH_DAY
 from defray.query.region import Region, Regions
 from defray.query.sql import parse
 from tests.strategies import FIRST_DAY, SMALL, conditions, leaves, split_conditions

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from defray.core.domain import Anything, Column, Domain
+from defray.core.column import Column
+from defray.core.domain import Domain
 from defray.core.intervals import Atoms
+from defray.core.shapes import Anything
 from defray.query.conditions import atoms_condition
 from defray.query.descriptor import (
     Accuracy,
@@ -128,7 +130,7 @@ def questions(draw: st.DrawFn) -> Question:
         labels=labels,
         order=tuple(draw(st.lists(order, max_size=2))),
         having=draw(st.none() | _having(leaf)),
-        limit=draw(st.none() | st.integers(0, 100)),
+        limit=draw(st.none() | st.integers(1, 100)),
         offset=draw(st.integers(0, 3)),
         accuracy=Accuracy(
             tuple(draw(goals)),

@@ -12,7 +12,7 @@ from defray.cli import numbers, screen
 from defray.cli.numbers import percent, rho
 from defray.cli.screen import say
 from defray.core.answer import Answer, Item, Quote, Row
-from defray.core.domain import Label
+from defray.core.grouping import Label
 from defray.core.zcdp import epsilon_for
 
 CHART = 28

@@ -21,8 +21,9 @@ from defray.cli.answers import new_table
 from defray.cli.numbers import percent, rho
 from defray.cli.screen import say
 from defray.config.opening import ledger_path, open_ledger
+from defray.core.column import Column
 from defray.core.contract import RELATION, Contract
-from defray.core.domain import Column, show_number
+from defray.core.numbers import show_number
 from defray.core.zcdp import epsilon_for
 from defray.engine import terms_of
 from defray.errors import LedgerError

@@ -7,7 +7,8 @@ from fractions import Fraction
 from typing import Final
 
 from defray.config.fields import Section, shown
-from defray.core.domain import Kind, show_number
+from defray.core.numbers import show_number
+from defray.core.shapes import Kind
 
 SUMMABLE: Final = ("integer", "float", "decimal")
 MAX_UNITS: Final = 2**40

@@ -1,4 +1,4 @@
-"""One ``[columns.NAME]`` table of a contract -> one :class:`~defray.core.domain.Column`."""
+"""One ``[columns.NAME]`` table of a contract -> one :class:`~defray.core.column.Column`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,10 @@ from typing import Any, Final, cast, get_args
 
 from defray.config.bounds import SUMMABLE, read_bounds
 from defray.config.fields import Section, dotted, shown
-from defray.core.domain import (
-    EPOCH,
-    EPOCH_DAY,
-    MAX_LISTED,
-    MICROSECOND,
-    Anything,
-    Column,
-    Cuts,
-    Grid,
-    Kind,
-    Shape,
-    Values,
-    Whole,
-    show_number,
-)
+from defray.core.column import Column
+from defray.core.dates import EPOCH, EPOCH_DAY, MICROSECOND
+from defray.core.numbers import show_number
+from defray.core.shapes import MAX_LISTED, Anything, Cuts, Grid, Kind, Shape, Values, Whole
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 MAX_CELLS: Final = 2**62

@@ -19,6 +19,10 @@ def open_contract(path: str | Path) -> Session:
 
     Raises ContractError, LedgerError or SourceUnavailable.
     """
+    if not isinstance(path, str | Path):
+        raise BadInput(
+            f"a contract is named by its path, not by {type(path).__name__}", hint='"contract.toml"'
+        )
     return Session(wire(read_contract(Path(path))))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from defray.config.draft import is_readable, left_out
 from defray.config.fields import is_name, toml_key, toml_string
 from defray.config.schema import Found, connect, literal_path, sql_name, sql_text
-from defray.core.domain import show_number
+from defray.core.numbers import show_number
 from defray.errors import SourceUnavailable
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from defray.config.document import parse_toml, read_text
 from defray.config.fields import Findings, Section, is_name, shown, toml_string
 from defray.config.places import read_ledger, read_source, table_name
 from defray.config.toml_lines import key_lines
+from defray.core.column import Column
 from defray.core.contract import Contract, Unit
-from defray.core.domain import Column, Domain
+from defray.core.domain import Domain
 from defray.core.zcdp import rho_for
 from defray.errors import ContractError
 
@@ -55,6 +56,8 @@ def parse_contract(text: str, path: Path) -> Contract:
     support = top.choice("support", ("exact",), later=("linear", "marginal", "view"))
     gate = top.choice("gate", ("greedy",), later=("paper", "fluid", "dual", "satisfy", "refuse"))
     m_floor = top.number("m_floor", positive=True)
+    if m_floor is not None and not Fraction(1, 1000) <= m_floor <= 10**15:
+        top.problem("m_floor", "is out of range", "m_floor = 100: a count of rows")
     n_max = top.whole("n_max", low=1, high=2**62)
     for key in ("charge_by", "promise"):
         top.reserved(key, f"remove {key}")

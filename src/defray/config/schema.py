@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from defray.config.fields import toml_string
-from defray.core.domain import Kind
+from defray.core.shapes import Kind
 from defray.errors import BadInput, SourceUnavailable
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
-from defray.core.domain import show_number
+from defray.core.numbers import show_number
 from defray.core.target import Goal, Relative
 from defray.support.exact import Compiled
 from defray.support.known import Known
@@ -48,6 +48,12 @@ class Ask:
     def scaled(self, factor: Fraction) -> Ask:
         """The same question with every tolerance multiplied by ``factor``."""
         return replace(self, goals=tuple(g.scaled(factor) for g in self.goals))
+
+    @cached_property
+    def depends_on_data(self) -> bool:
+        """Whether the price may depend on earlier noisy values (averages, percentages)."""
+        averages = any(a.function == "AVG" for a in self.compiled.question.aggregates)
+        return averages or any(isinstance(g, Relative) for g in self.goals)
 
     @cached_property
     def miss(self) -> Fraction:

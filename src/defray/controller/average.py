@@ -138,6 +138,12 @@ class Average(Rule):
         most = max(floor, abs(low), abs(high))
         return float(goal.share) * least, float(goal.share) * most
 
+    def floored(self, cell: int, held: Held, funds: Funds) -> bool:
+        floor = float(AVG_FLOOR * self.half)
+        return isinstance(self.goal, Relative) and (
+            self._tolerance(cell, held)[0] <= float(self.goal.share) * floor
+        )
+
     def _least_centred(self, tolerance: float | Fraction, rows: float) -> Fraction:
         """The centred sum's precision that the end needs even if the average is at the middle."""
         return (Fraction(self.z) / (Fraction(tolerance) * Fraction(rows))) ** 2

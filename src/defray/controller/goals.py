@@ -9,11 +9,12 @@ from typing import Any
 
 from defray.core.amounts import exact
 from defray.core.contract import Contract
-from defray.core.target import Goal, Relative, Spend, Within, parse_confidence, parse_goal
+from defray.core.target import LARGEST, Goal, Relative, Spend, Within, parse_confidence, parse_goal
 from defray.errors import TargetError
 from defray.query.descriptor import Aggregate, Question
 
 DEFAULT_CONFIDENCE = Fraction(95, 100)
+LEAST_CONFIDENCE = Fraction(1, 100)
 
 
 @dataclass(frozen=True)
@@ -36,18 +37,31 @@ class Wish:
         snap: str | None,
     ) -> Wish:
         if snap not in (None, "outward"):
-            raise TargetError(f'snap must be "outward" or None, not {snap!r}')
+            raise TargetError(f'snap must be "outward" or None, not {snap!r}', hint="leave it out")
+        if simultaneous not in (None, True, False):
+            raise TargetError(
+                f"simultaneous must be True, False or None, not {simultaneous!r}",
+                hint="leave it out",
+            )
         if isinstance(within, Mapping):
-            within = tuple(sorted((str(k), str(v)) for k, v in within.items()))
+            within = tuple(sorted((str(k), _text("within", v)) for k, v in within.items()))
         elif within is not None:
-            within = str(within)
+            within = _text("within", within)
         return cls(
             within,
-            None if confidence is None else str(confidence),
-            None if rho is None else str(rho),
-            simultaneous,
+            None if confidence is None else _text("confidence", confidence),
+            None if rho is None else _text("rho", rho),
+            None if simultaneous is None else bool(simultaneous),
             snap is not None,
         )
+
+
+def _text(name: str, value: Any) -> str:
+    """A number as it was written; refuses what is too long to be one."""
+    try:
+        return str(value)
+    except ValueError:  # an integer of thousands of digits
+        raise TargetError(f"{name} is out of range", hint="use 1e-60 to 1e60") from None
 
 
 def resolve(
@@ -78,6 +92,10 @@ def resolve(
             )
         simultaneous = bool(question.axes)
     goals = _goals(question, wish, contract)
+    if confidence is not None and confidence < LEAST_CONFIDENCE:
+        raise TargetError(
+            "a confidence below 1% promises nothing", hint='for example confidence="95%"'
+        )
     return goals, confidence or DEFAULT_CONFIDENCE, bool(simultaneous) and bool(question.axes)
 
 
@@ -141,7 +159,7 @@ def _units(aggregate: Aggregate) -> tuple[str, str | None]:
 
 def _spend(aggregates: tuple[Aggregate, ...], wish: Wish, contract: Contract) -> tuple[Goal, ...]:
     if wish.within is not None:
-        raise TargetError("give either within or rho, not both")
+        raise TargetError("within and rho are both given", hint="drop one of them")
     if len(aggregates) != 1 or aggregates[0].function == "AVG":
         raise TargetError(
             "rho= buys one COUNT or SUM", hint="give within= for averages and several aggregates"
@@ -150,8 +168,9 @@ def _spend(aggregates: tuple[Aggregate, ...], wish: Wish, contract: Contract) ->
         rho = exact(wish.rho)
     except ValueError:
         rho = Fraction(0)
-    if rho <= 0 or rho * 2**50 < contract.rho:
+    if rho <= 0 or rho * 2**50 < contract.rho or rho > LARGEST:
         raise TargetError(
-            f"rho must be a positive, finite number of at least 2^-50 of the contract, not {wish.rho}"
+            f"rho must be a positive, finite number, not {wish.rho[:40]}",
+            hint="for example rho=0.01",
         )
     return (Spend(rho),)

@@ -9,7 +9,15 @@ from defray.controller.ask import Ask, Funds, Held
 from defray.controller.rule import NOTHING, Estimate, Need, Rule, Wants
 from defray.core.allocate import Term, residual, split
 from defray.core.amounts import dyadic_up, precision_of, quanta_down, support_of
-from defray.core.target import Relative, Spend, Within, one_sided, precision_for, two_sided
+from defray.core.target import (
+    LATTICE_BITS,
+    Relative,
+    Spend,
+    Within,
+    one_sided,
+    precision_for,
+    two_sided,
+)
 from defray.support.known import Known
 
 
@@ -56,7 +64,7 @@ class Linear(Rule):
         if isinstance(goal, Spend):
             wanted = precision_of(goal.rho, self.reach)
             missing = support_of(residual(wanted, have), self.reach)
-            worth = quanta_down(missing, funds.total) > 0
+            worth = quanta_down(missing, funds.total) > 0 and missing * 2**LATTICE_BITS > goal.rho
             return Need(self.direct(cell, held, wanted)) if worth else NOTHING
         assert isinstance(goal, Within)
         wanted, _ = precision_for(goal.amount / self.unit, two_sided(self.gamma))
@@ -71,7 +79,7 @@ class Linear(Rule):
         wanted = self.relative_precision(goal, lower)
         if wanted <= have:
             return NOTHING
-        most = self.wants(cell, held, wanted)
+        most = self.wants(cell, held, self.relative_precision(goal, self.floor(funds)))
         probe = dyadic_up(precision_of(funds.probe, self.reach)) if funds.probe else Fraction(0)
         if have < probe < wanted - have and funds.diagnostic >= funds.probe:
             optimist = self.relative_precision(goal, upper) if upper is not None else have
@@ -84,9 +92,15 @@ class Linear(Rule):
             first = self.relative_precision(goal, upper)
         narrow = upper is not None and upper * 4 <= lower * 5
         if narrow or first >= wanted or first * 16 <= have * 17:
-            return Need(most, settles=True)
+            return Need(self.wants(cell, held, wanted), settles=True)
         wants = self.wants(cell, held, dyadic_up(first))
         return Need(wants, final=False, least=wants, most=most)
+
+    def floored(self, cell: int, held: Held, funds: Funds) -> bool:
+        if not isinstance(self.goal, Relative):
+            return False
+        lower, _ = self._magnitude(self.precision(cell, held), cell, held, funds)
+        return lower <= self.floor(funds)
 
     def relative_precision(self, goal: Relative, magnitude: Fraction) -> Fraction:
         wanted, _ = precision_for(goal.share * magnitude, two_sided(self.gamma / 2))

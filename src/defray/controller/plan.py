@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Final, Literal
 
 from defray.controller.ask import Ask, Funds, Held
 from defray.controller.linear import Count
@@ -30,6 +30,9 @@ from defray.support.exact import Block
 from defray.support.known import Known
 
 Purse = Literal["answer", "diagnostic"]
+
+MAX_STEPS: Final = 64
+"""More steps than any ask takes; past it an ask stops with what it has bought."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,10 @@ def plan(ask: Ask, held: Held, funds: Funds) -> Step:
         )
         return Step(purchases(lambda n: n.wants), True, purse, tuple(needs), settles)
     now = purchases(lambda n: None if n.final or n.purse != purse else n.wants)
+    if purse == "diagnostic" and sum(p.charge for p in now) > quanta_down(
+        funds.diagnostic, funds.total
+    ):
+        return plan(ask, held, replace(funds, probe=Fraction(0)))  # the purse is as good as empty
     least = purchases(lambda n: n.wants if n.final else n.least)
     open_ended = any(n.most is None for n in stages)
     most = None if open_ended else purchases(lambda n: n.wants if n.final else n.most)
@@ -169,15 +176,13 @@ def _noise(
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What an ask will cost, in quanta: ``low == high`` iff ``exact``.  ``step`` is what is bought first."""
+    """What an ask will cost, in quanta: ``low == high`` where ``exact``.  ``step`` is what is bought first.
+    An ask whose price is a range stops at ``high``."""
 
     step: Step
     low: int
     high: int
-
-    @property
-    def exact(self) -> bool:
-        return self.step.final
+    exact: bool = True
 
 
 def price(ask: Ask, held: Held, funds: Funds) -> Price:
@@ -190,10 +195,17 @@ def price(ask: Ask, held: Held, funds: Funds) -> Price:
     first = step.charge
     if step.final:
         return Price(step, first, first)
-    left = quanta_down(funds.spendable, funds.total)
-    low = max(first, sum(p.charge for p in step.least))
-    most = left if step.most is None else sum(p.charge for p in step.most) + first
-    return Price(step, low, max(low, min(left + (first if step.purse != "answer" else 0), most)))
+    low = first
+    if len(ask.goals) == 1:  # else what one aggregate buys may make another cheaper
+        low = max(first, sum(p.charge for p in step.least))
+    left = quanta_down(funds.spendable, funds.total) + (first if step.purse != "answer" else 0)
+    high = left
+    if step.most is not None:
+        # Top-ups of one cell add up to its whole price.  Of many cells, each step charges the dearest, which
+        # need not be the same one every time.
+        whole = sum(p.charge for p in step.most) + MAX_STEPS
+        high = min(left, whole if len(ask.compiled.cells) == 1 else 4 * whole)
+    return Price(step, low, max(low, high), exact=False)
 
 
 def best_fit(ask: Ask, held: Held, funds: Funds) -> Ask | None:
@@ -236,5 +248,5 @@ def _round(x: Fraction, *, up: bool) -> Fraction:
     return scale * (-(-whole.numerator // whole.denominator) if up else int(whole))
 
 
-FREE = Price(Step((), final=True, purse="answer", needs=()), 0, 0)
+FREE: Final = Price(Step((), final=True, purse="answer", needs=()), 0, 0)
 """The price of what is already held."""

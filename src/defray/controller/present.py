@@ -27,6 +27,9 @@ COMPARE: Mapping[str, Callable[[float, float], bool]] = {
 }
 
 
+TOO_FEW = "too few rows"
+FLOORED = "the percentage is of the floor: the value may be smaller"
+
 CLAMPED = (
     "values are clamped to the declared bounds; the interval does not cover what the bounds cut off"
 )
@@ -47,7 +50,7 @@ class Bought:
 def answer_of(ask: Ask, bought: Bought, funds: Funds, version: int, stopped: str = "") -> Answer:
     """The answer from one state of the transcript; ``stopped`` says why targets were left unmet."""
     question = ask.compiled.question
-    rows = rows_of(ask, bought, funds)
+    rows, met = rows_of(ask, bought, funds)
     paid = rho_of(sum(p.charge for p in bought.purchases), funds.total)
     scratch = Fraction(0)
     for aggregate in question.aggregates:
@@ -68,6 +71,7 @@ def answer_of(ask: Ask, bought: Bought, funds: Funds, version: int, stopped: str
         simultaneous=ask.simultaneous,
         charged_rho=float(paid),
         reused_rho=float(credited) if credited > scratch / 10**12 else 0.0,
+        met=met,
         remaining_rho=float(funds.answer),
         items=items_of(ask, bought.purchases, funds),
         data_version=version,
@@ -99,8 +103,9 @@ def version_notes(version: int) -> tuple[str, ...]:
     )
 
 
-def rows_of(ask: Ask, bought: Bought, funds: Funds) -> tuple[Row, ...]:
-    """The answer's rows, selected and ordered as the question says."""
+def rows_of(ask: Ask, bought: Bought, funds: Funds) -> tuple[tuple[Row, ...], bool]:
+    """The answer's rows, selected and ordered as the question says, and whether every cell's target was
+    met: those that are not shown decided what is."""
     compiled = ask.compiled
     rules = rules_of(ask)
     estimates = [
@@ -113,7 +118,27 @@ def rows_of(ask: Ask, bought: Bought, funds: Funds) -> tuple[Row, ...]:
         group = dict(zip(compiled.question.labels, compiled.cells[i].labels, strict=True))
         for j, rule in enumerate(rules):
             rows.append(_row(ask, rule, j, i, group, estimates[j][i], bought, owned[j], funds))
-    return tuple(rows)
+    shown = set(chosen)
+    met = all(row.met for row in rows) and all(
+        _met(ask, rule, j, i, bought, funds)[0]
+        for j, rule in enumerate(rules)
+        for i in range(len(compiled.cells))
+        if i not in shown
+    )
+    return tuple(rows), met
+
+
+def _met(ask: Ask, rule: Rule, j: int, i: int, bought: Bought, funds: Funds) -> tuple[bool, str]:
+    """Whether a cell's target is met, and what should be said about it."""
+    if _empty(rule, i):
+        return (True, "") if isinstance(rule, Linear) else (False, TOO_FEW)
+    note = FLOORED if rule.floored(i, bought.after, funds) else ""
+    if ask.promised(bought.after, j, i):
+        return True, note
+    need = rule.want(i, bought.after, funds)
+    if need.hopeless:
+        return False, TOO_FEW
+    return not need.wants, note
 
 
 def _estimate(rule: Rule, cell: int, held: Held) -> Estimate:
@@ -153,17 +178,7 @@ def _row(
 ) -> Row:
     known = [bought.after.known[b][i] for b in rule.parts.values()]
     newest = max(known, key=lambda k: k.last)
-    settled = ask.promised(bought.after, j, i)
-    empty = _empty(rule, i)
-    hopeless = False
-    if empty:
-        met = isinstance(rule, Linear)
-    elif settled:
-        met = True
-    else:
-        need = rule.want(i, bought.after, funds)
-        hopeless = need.hopeless
-        met = not need.wants and not hopeless
+    met, note = _met(ask, rule, j, i, bought, funds)
     return Row(
         group=group,
         aggregate=ask.compiled.question.aggregates[j].alias,
@@ -177,7 +192,7 @@ def _row(
         reused_rho=float(reused(rule, i, bought.before)),
         releases=sum(k.releases for k in known),
         id=f"{newest.last}.{newest.index}" if newest.last else "0",
-        note="too few rows" if hopeless or (empty and not met) else "",
+        note=note,
     )
 
 

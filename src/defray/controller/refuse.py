@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from defray.controller.ask import Ask, Funds, Held
 from defray.controller.plan import best_fit
-from defray.core.domain import show_number
+from defray.core.numbers import show_number
 from defray.errors import BudgetRefused, MaxRhoRefused, TooFewRows
 
 

@@ -77,3 +77,7 @@ class Rule:
 
     def estimate(self, cell: int, held: Held) -> Estimate:
         raise NotImplementedError
+
+    def floored(self, cell: int, held: Held, funds: Funds) -> bool:
+        """Whether a relative target was scaled by the floor, the truth being perhaps smaller."""
+        raise NotImplementedError

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from defray.core.domain import Label
+from defray.core.grouping import Label
 from defray.errors import MissingExtra
 
 FIXED = (
@@ -90,7 +90,7 @@ class Answer:
 
     ``question`` is the canonical SQL that was answered (a snapped predicate is visible there);
     ``charged_rho`` is what the contract was charged, ``items`` its bill; ``remaining_rho`` is what is left
-    for answers.  A one-row answer has the row's fields as its own: ``answer.value``, ``answer.low`` ...
+    for answers; ``met`` tells whether every cell, shown or not, reached its target.  A one-row answer has the row's fields as its own: ``answer.value``, ``answer.low`` ...
     """
 
     question: str
@@ -102,6 +102,7 @@ class Answer:
     remaining_rho: float
     items: tuple[Item, ...]
     data_version: int
+    met: bool
     validity: str = FIXED
     notes: tuple[str, ...] = ()
     relation: str = "add/remove one unit"
@@ -142,11 +143,6 @@ class Answer:
         return self.only.id
 
     @property
-    def met(self) -> bool:
-        """Whether every row reached the accuracy asked for."""
-        return all(row.met for row in self.rows)
-
-    @property
     def releases(self) -> int:
         """The number of releases that the answer rests on, the largest over its rows."""
         return max((row.releases for row in self.rows), default=0)
@@ -169,12 +165,14 @@ class Answer:
         }
 
     def to_records(self) -> list[dict[str, Any]]:
-        """Flat rows for tables: grouping columns first, then the row fields."""
+        """Flat rows for tables: grouping columns first, then the row fields.  A grouping column named like
+        a field is called ``group_NAME``."""
         out = []
         for row in self.rows:
             fields = row.to_dict()
             del fields["group"]
-            out.append({**dict(row.group), **fields})
+            group = {f"group_{n}" if n in fields else n: label for n, label in row.group.items()}
+            out.append({**group, **fields})
         return out
 
     def _columns(self) -> dict[str, list[Any]]:

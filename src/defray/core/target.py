@@ -19,6 +19,7 @@ from statistics import NormalDist
 from typing import Any, Final
 
 from defray.core.amounts import dyadic_down, dyadic_up, exact, float_down
+from defray.core.numbers import show_number
 from defray.errors import TargetError
 
 LATTICE_BITS: Final = 30
@@ -58,8 +59,6 @@ class Within:
         return Within(self.amount * factor)
 
     def __str__(self) -> str:
-        from defray.core.domain import show_number
-
         return show_number(self.amount)
 
 
@@ -73,8 +72,6 @@ class Relative:
         return Relative(self.share * factor)
 
     def __str__(self) -> str:
-        from defray.core.domain import show_number
-
         return f"{show_number(self.share * 100)}%"
 
 
@@ -88,8 +85,6 @@ class Spend:
         return Spend(self.rho / factor)
 
     def __str__(self) -> str:
-        from defray.core.domain import show_number
-
         return f"rho {show_number(self.rho)}"
 
 
@@ -100,39 +95,47 @@ def parse_goal(value: Any, name: str = "within") -> Within | Relative:
     """A goal as users write it: ``50``, ``0.5``, ``"2%"``.  Raises TargetError."""
     if isinstance(value, Within | Relative):
         return value
-    text = str(value).strip()
+    text = _written(value)
     percent = text.endswith("%")
     try:
-        amount = exact(text[:-1] if percent else value)
+        amount = exact(text[:-1] if percent else text)
     except ValueError:
         amount = Fraction(0)
     if percent:
         amount /= 100
     if not amount > 0:
         raise TargetError(
-            f"{name} must be a positive, finite number or percentage, not {value!r}",
+            f"{name} must be a positive, finite number or percentage, not {text[:60]}",
             hint='for example within=50 or within="2%"',
         )
     if percent and amount >= 1:
         raise TargetError(f"{name} must be below 100%, not {value}", hint='for example "2%"')
     if not SMALLEST <= amount <= LARGEST:
-        raise TargetError(f"{name} is out of range: {value!r}", hint="use 1e-60 to 1e60")
+        raise TargetError(f"{name} is out of range: {text[:60]}", hint="use 1e-60 to 1e60")
     return Relative(amount) if percent else Within(amount)
+
+
+def _written(value: Any) -> str:
+    """The text of a number; of one with thousands of digits only that it is none."""
+    try:
+        return str(value).strip()
+    except ValueError:
+        return "a number with thousands of digits"
 
 
 def parse_confidence(value: Any) -> Fraction:
     """A confidence as users write it: ``0.95``, ``"95%"``, ``95``.  Raises TargetError."""
-    text = str(value).strip()
+    text = _written(value)
     percent = text.endswith("%")
     try:
-        number = exact(text[:-1] if percent else value)
+        number = exact(text[:-1] if percent else text)
     except ValueError:
         number = Fraction(0)
-    if percent or number >= 2:
+    if percent or 50 <= number:
         number /= 100
-    if not 0 < number < 1 or 1 - number < Fraction(1, 10**15):
+    if not Fraction(1, 100) <= number < 1 or 1 - number < Fraction(1, 10**15):
         raise TargetError(
-            f"confidence must lie strictly between 0 and 100%, not {value!r}",
+            f"confidence must lie between 1% and 100%, not {text[:40]}",
             hint='for example confidence=0.95 or "95%"',
         )
     return number

@@ -10,8 +10,8 @@ import math
 from fractions import Fraction
 
 from defray.core import intervals
-from defray.core.domain import Cuts, Grid, Values, Whole
 from defray.core.intervals import Atoms
+from defray.core.shapes import Cuts, Grid, Values, Whole
 from defray.data.lines import ExactLine, FloatLine, Point
 from defray.data.measure import nearest_whole
 from defray.data.normalise import Normal

@@ -17,8 +17,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from defray.core.column import Column
 from defray.core.contract import Contract
-from defray.core.domain import Column
 from defray.data.dialect import DUCKDB
 from defray.data.files import Opened, open_locked, pick, processors
 from defray.data.fingerprint import Fingerprint, Stamp

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from defray.core import intervals
-from defray.core.domain import EPOCH, MICROSECOND, Grid, Values, Whole, truncate
+from defray.core.dates import EPOCH, MICROSECOND, truncate
 from defray.core.intervals import Atoms
+from defray.core.shapes import Grid, Values, Whole
 from defray.data.cells import OUTSIDE, division, ends, finite, index, only_inside
 from defray.data.lines import ExactLine, FloatLine
 from defray.data.normalise import Normal

@@ -13,8 +13,8 @@ import math
 from fractions import Fraction
 
 from defray.core import intervals
-from defray.core.domain import Cuts, Grid, Whole
 from defray.core.intervals import Atoms
+from defray.core.shapes import Cuts, Grid, Whole
 from defray.data.lines import ExactLine, FloatLine, Point
 from defray.data.normalise import HALF, Normal
 

@@ -17,8 +17,9 @@ from fractions import Fraction
 from functools import cached_property
 
 from defray.core import intervals
-from defray.core.domain import Anything, Column, Cuts, Grid, Values, Whole
+from defray.core.column import Column
 from defray.core.intervals import Atoms
+from defray.core.shapes import Anything, Cuts, Grid, Values, Whole
 from defray.data.dialect import Dialect
 from defray.data.lines import FloatLine, Line, Point
 

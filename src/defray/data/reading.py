@@ -20,7 +20,8 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from defray.core.domain import Column, Cuts, Grid, Values, Whole
+from defray.core.column import Column
+from defray.core.shapes import Cuts, Grid, Values, Whole
 from defray.data.dialect import DUCKDB
 from defray.data.lines import ExactLine, FloatLine, Line
 

@@ -14,18 +14,24 @@ from urllib.parse import quote
 from defray.core.amounts import QUANTA
 from defray.errors import LedgerError, LedgerMismatch
 from defray.ledger import files
+from defray.ledger.pool import Connection
 from defray.ledger.records import Terms, canonical
 from defray.ledger.schema import APPLICATION, Step, advance
 from defray.ledger.session import UNREADABLE, SqliteTransaction, unreadable
 
 
-def connect(path: Path, timeout: float, *, writable: bool) -> sqlite3.Connection:
+def connect(path: Path, timeout: float, *, writable: bool) -> Connection:
     mode = "rw"  # even to read, where it can be had: then the last to leave tidies up the log
     if not writable and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         mode = "ro" if Path(f"{path}-wal").exists() else "ro&immutable=1"
     uri = f"file:{quote(str(path))}?mode={mode}"
     sql = sqlite3.connect(
-        uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
+        uri,
+        uri=True,
+        timeout=timeout,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=Connection,
     )
     try:
         sql.execute("PRAGMA trusted_schema = OFF")

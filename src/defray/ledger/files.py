@@ -1,7 +1,9 @@
-"""Where a ledger file may live, how it comes into being, and what its failures are called.
+"""Where a ledger file may live, how it comes into being, which file it is, and what its failures are called.
 
 SQLite's locks and its shared-memory index hold on local disks only, so a network file system is refused
-before it can lose a commit.  Errors of the database leave this package as
+before it can lose a commit.  Its log and that index go by the file's *name*: under two names one file would
+be two budgets, and so would a file that is removed while it is open and made again.  Hence a ledger has one
+name, and while it is open that name must stay its own.  Errors of the database leave this package as
 :class:`~defray.errors.LedgerError` and its subclasses, made from the path and the stable name of the
 error code: never from the database's own text.
 """
@@ -11,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -18,6 +21,9 @@ from typing import Final
 from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError
 
 MOUNTS: Final = Path("/proc/self/mountinfo")
+
+PATIENCE: Final = 0.5
+"""Seconds that a ledger in the making may take to lose its first name."""
 
 NETWORK: Final = re.compile(
     r"""nfs.* | smb.* | 9p | afp | afs | beegfs | ceph | cifs | coda | davfs | glusterfs | gpfs | lustre
@@ -101,6 +107,86 @@ def check_place(path: Path) -> bool:
     except OSError as error:
         raise from_os(error, path) from None
     return False
+
+
+Identity = tuple[int, int]
+"""Device and inode: which file a name stands for."""
+
+
+def identity(path: Path) -> Identity:
+    """Which file the ledger is; LedgerError if there is none, or if it has a second name.
+
+    A ledger that is being made has two names for a moment, and keeps both if its maker is killed then:
+    that other name is taken away here.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        found = _stat(path)
+        if found.st_nlink == 1:
+            return found.st_dev, found.st_ino
+        _finish(path, found)
+        if time.monotonic() > deadline:
+            raise _many(path, found.st_nlink)
+        time.sleep(0.005)
+
+
+def still(path: Path, expected: Identity) -> None:
+    """LedgerError unless the name ``path`` stands for the file it stood for, and that has no other name."""
+    found = _stat(path)
+    if (found.st_dev, found.st_ino) != expected:
+        raise moved(path)
+    if found.st_nlink != 1:
+        raise _many(path, found.st_nlink)
+
+
+def sides(path: Path) -> tuple[Identity | None, ...]:
+    """Which files the write-ahead log and its index are; None where there is none."""
+    out: list[Identity | None] = []
+    for part in ("wal", "shm"):
+        try:
+            found = os.stat(f"{path}-{part}")
+            out.append((found.st_dev, found.st_ino))
+        except FileNotFoundError:
+            out.append(None)
+        except OSError as error:
+            raise from_os(error, path) from None
+    return tuple(out)
+
+
+def moved(path: Path) -> LedgerError:
+    return LedgerError(
+        f"The ledger file {path} was moved, replaced or deleted while it was open; nothing was spent.",
+        hint="Restore it, or open the contract again.",
+        path=str(path),
+    )
+
+
+def _many(path: Path, names: int) -> LedgerError:
+    return LedgerError(
+        f"The ledger file {path} has {names} names (hard links), and each would be a budget of its own;"
+        " nothing was spent.",
+        hint="Remove the other names (find -samefile lists them); a symbolic link may lead to it.",
+        path=str(path),
+    )
+
+
+def _stat(path: Path) -> os.stat_result:
+    try:
+        return os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise moved(path) from None
+    except OSError as error:
+        raise from_os(error, path) from None
+
+
+def _finish(path: Path, ledger: os.stat_result) -> None:
+    """Remove the name under which the ledger was made."""
+    with suppress(OSError):
+        for name in path.parent.iterdir():
+            if name.name.startswith(f".{path.name}.") and name.suffix == ".new":
+                with suppress(OSError):
+                    if os.path.samestat(name.lstat(), ledger):
+                        name.unlink()
 
 
 def make_private(path: Path) -> None:

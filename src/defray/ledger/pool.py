@@ -17,15 +17,22 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from defray.errors import LedgerError
+from defray.ledger import files
+
+
+class Connection(sqlite3.Connection):
+    """``sides``: which log and index it uses (see :func:`defray.ledger.files.sides`), where it may write."""
+
+    sides: tuple[files.Identity | None, ...] | None = None
 
 
 class Pool:
     """Lends connections made by ``connect``; all are closed by :meth:`close`."""
 
-    def __init__(self, path: Path, connect: Callable[[], sqlite3.Connection]) -> None:
+    def __init__(self, path: Path, connect: Callable[[], Connection]) -> None:
         self._path = path
         self._connect = connect
-        self._idle: list[sqlite3.Connection] = []
+        self._idle: list[Connection] = []
         self._lent = 0
         self._closed = False
         self.mutex = threading.Lock()
@@ -35,7 +42,7 @@ class Pool:
             _pools.add(self)
 
     @contextmanager
-    def lend(self) -> Iterator[sqlite3.Connection]:
+    def lend(self) -> Iterator[Connection]:
         with self.mutex:
             if self._closed:
                 raise LedgerError(
@@ -100,7 +107,7 @@ def tainted(path: Path) -> bool:
     return path in _tainted
 
 
-def _abandon(connection: sqlite3.Connection | None) -> None:
+def _abandon(connection: Connection | None) -> None:
     """Keep an inherited connection from ever being closed here: closing it would touch the parent's
     files.  The reference is leaked on purpose."""
     if connection is not None:

@@ -211,7 +211,10 @@ class SqliteTransaction(SqliteView):
         if self.spoiled:
             raise self._fault("an earlier step of this transaction failed")
         if self.closed:
-            raise self._fault("the contract is closed; nothing may follow")
+            raise LedgerError(
+                "the contract was closed; it answers no more questions",
+                hint="its certificate and history can still be read",
+            )
         return sql
 
     def _add(self, kind: str, body: dict[str, Any]) -> int:

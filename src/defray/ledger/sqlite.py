@@ -2,7 +2,11 @@
 
 Every commit is on the disk before it returns (WAL, ``synchronous=FULL``); writers are serialised by
 ``BEGIN IMMEDIATE`` and readers see one moment each.  Opening reads the first entry and the version only,
-whatever the length of the log.  The file also holds the ledger's secret, so it is readable by its owner
+whatever the length of the log.
+
+All of that holds for one file under one name (see :mod:`defray.ledger.files`).  Whether it still is that is
+looked at whenever a reading begins, when a write has the lock, and again just before its commit; it is
+moved away unseen only in the microseconds between that last look and the commit itself.  The file also holds the ledger's secret, so it is readable by its owner
 alone.
 """
 
@@ -19,8 +23,14 @@ from typing import Final, Self
 
 from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError
 from defray.ledger import files
-from defray.ledger.creation import compare, connect, create, first_terms, stored_secret
-from defray.ledger.pool import Pool, forked, tainted
+from defray.ledger.creation import (
+    compare,
+    connect,
+    create,
+    first_terms,
+    stored_secret,
+)
+from defray.ledger.pool import Connection, Pool, forked, tainted
 from defray.ledger.records import PURSES, Entry, Epoch, Known, Terms
 from defray.ledger.schema import STEPS, Step, recognise
 from defray.ledger.session import (
@@ -33,6 +43,8 @@ from defray.ledger.session import (
 )
 
 _PAGE: Final = 1000
+_TRIES: Final = 3
+"""On a layered file system a file may become another one, once, when it is first opened for writing."""
 
 
 class SqliteLedger:
@@ -46,6 +58,8 @@ class SqliteLedger:
         self._writable = writable
         self._pool = Pool(path, self._connect)
         self._owner: int | None = None
+        self._file: files.Identity | None = None
+        self._secret = b""
         self._epochs: dict[str, Epoch] = {}
         try:
             with self._translated(), self._pool.lend() as sql:
@@ -112,7 +126,7 @@ class SqliteLedger:
 
     @contextmanager
     def view(self) -> Iterator[SqliteView]:
-        with self._pool.lend() as sql, self._translated():
+        with self._reading() as sql:
             sql.execute("BEGIN")
             view = SqliteView(sql, self._path, self._epochs)
             try:
@@ -137,7 +151,7 @@ class SqliteLedger:
                         hint="This is a fault of the caller; nothing was kept.",
                         path=str(self._path),
                     )
-                self._leave(sql, "COMMIT")
+                self._commit(sql)
             except BaseException:
                 self._leave(sql, "ROLLBACK")
                 raise
@@ -147,7 +161,7 @@ class SqliteLedger:
         with self.view() as view:
             newest = view.seq
         while start <= newest:
-            with self._pool.lend() as sql, self._translated():
+            with self._reading() as sql:
                 rows = sql.execute(
                     "SELECT seq, body, hash FROM entries WHERE seq BETWEEN ? AND ? ORDER BY seq LIMIT ?",
                     (start, newest, _PAGE),
@@ -159,7 +173,7 @@ class SqliteLedger:
             start = rows[-1][0] + 1
 
     def folds(self) -> tuple[dict[str, int], dict[bytes, Known]]:
-        with self._pool.lend() as sql, self._translated():
+        with self._reading() as sql:
             sql.execute("BEGIN")
             try:
                 totals: dict[str, int] = dict(sql.execute("SELECT purse, quanta FROM totals"))
@@ -171,7 +185,7 @@ class SqliteLedger:
         return totals, known
 
     def remembered(self, name: str) -> str | None:
-        with self._pool.lend() as sql, self._translated():
+        with self._reading() as sql:
             row = sql.execute("SELECT text FROM notes WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
@@ -184,7 +198,7 @@ class SqliteLedger:
                     "ON CONFLICT(name) DO UPDATE SET text = excluded.text",
                     (name, text),
                 )
-                self._leave(sql, "COMMIT")
+                self._commit(sql)
             finally:
                 self._leave(sql, "ROLLBACK")
 
@@ -202,7 +216,7 @@ class SqliteLedger:
         except OSError as error:
             raise files.from_os(error, place) from None
         try:
-            with self._pool.lend() as sql, self._translated(place):
+            with self._reading(place) as sql:
                 copy = sqlite3.connect(place, isolation_level=None)
                 try:
                     sql.backup(copy)
@@ -226,10 +240,32 @@ class SqliteLedger:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> Connection:
+        """A connection to the very file that was opened first."""
         if tainted(self._path):
             raise forked(self._path)
-        return connect(self._path, self._timeout, writable=self._writable)
+        for _ in range(_TRIES):
+            file = files.identity(self._path)
+            if file != (self._file or file):
+                break
+            sql = connect(self._path, self._timeout, writable=self._writable)
+            try:
+                if self._secret and stored_secret(sql, self._path) != self._secret:
+                    raise files.moved(self._path)
+                if files.identity(self._path) == file:
+                    self._file = file
+                    return sql
+            except BaseException:
+                sql.close()
+                raise
+            sql.close()
+        raise files.moved(self._path)
+
+    @contextmanager
+    def _reading(self, path: Path | None = None) -> Iterator[Connection]:
+        with self._pool.lend() as sql, self._translated(path):
+            self._same_file()
+            yield sql
 
     @contextmanager
     def _turn(self) -> Iterator[float]:
@@ -260,13 +296,36 @@ class SqliteLedger:
             self._owner = None
             writer.release()
 
-    def _begin(self, sql: sqlite3.Connection, remaining: float) -> None:
+    def _begin(self, sql: Connection, remaining: float) -> None:
         """Take the write lock: the line that serialises all writers of the machine."""
+        self._same_file()
         sql.execute(f"PRAGMA busy_timeout = {int(remaining * 1000)}")
         try:
             sql.execute("BEGIN IMMEDIATE")
         finally:
             sql.execute(f"PRAGMA busy_timeout = {int(self._timeout * 1000)}")
+        try:
+            self._same_files(sql)
+        except BaseException:
+            self._leave(sql, "ROLLBACK")
+            raise
+
+    def _commit(self, sql: Connection) -> None:
+        self._same_files(sql)
+        self._leave(sql, "COMMIT")
+
+    def _same_file(self) -> None:
+        if self._file is not None:
+            files.still(self._path, self._file)
+
+    def _same_files(self, sql: Connection) -> None:
+        """Whether what a connection in a transaction writes to is what others of the same name write to.
+        SQLite keeps its log and index for as long as any connection is open."""
+        self._same_file()
+        sides = files.sides(self._path)
+        if None in sides or sides != (sql.sides or sides):
+            raise files.moved(self._path)
+        sql.sides = sides
 
     @contextmanager
     def _translated(self, path: Path | None = None) -> Iterator[None]:
@@ -275,7 +334,7 @@ class SqliteLedger:
         except sqlite3.Error as error:
             raise files.from_sqlite(error, path or self._path) from None
 
-    def _leave(self, sql: sqlite3.Connection, how: str) -> None:
+    def _leave(self, sql: Connection, how: str) -> None:
         if os.getpid() != self._pool.pid or tainted(self._path):
             raise forked(self._path)
         if sql.in_transaction:

@@ -47,8 +47,11 @@ class Transaction(View, Protocol):
 
     def append(self, release: Release) -> int:
         """Append, fold and charge; returns the seq.  Raises LedgerCorrupt (and the transaction must
-        be abandoned) if the purse's cap would be exceeded, the version is not the newest epoch, or the
-        contract is closed: callers decide before they append, so that is a fault, not a refusal."""
+        be abandoned) if the purse's cap would be exceeded or the version is not the newest epoch:
+        callers decide before they append, so that is a fault, not a refusal.
+
+        On a closed contract this, :meth:`open_epoch` and :meth:`end` raise a plain LedgerError and
+        write nothing: another session may have closed it at any moment."""
 
     def open_epoch(self, fingerprint: str, domain: object) -> Epoch:
         """Start a new data version.  Functionals of earlier ones are no longer credited."""

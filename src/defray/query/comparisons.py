@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import get_args
 
 from defray.core import intervals
-from defray.core.domain import Operator, Values
+from defray.core.comparison import Operator, compare
 from defray.core.intervals import EMPTY, Atoms
+from defray.core.shapes import Values
 from defray.query.names import Scope
 from defray.query.operands import Literal, Ref
 from defray.query.predicate import FALSE, NOTHING, TRUE, Constant, Leaf, Predicate
@@ -99,7 +100,7 @@ class Comparisons:
                     "list the values: column IN (...)",
                 )
         with self._scope.literal_at(where):
-            return column.compare(operator, literal.value, snap=self._snap)
+            return compare(column, operator, literal.value, snap=self._snap)
 
     def _constant(self, a: Literal, operator: Operator, b: Literal, span: Span) -> Predicate:
         """A comparison of two literals, which holds everywhere or nowhere (``1 = 1``)."""

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from defray.core import intervals
-from defray.core.domain import Anything, Column, Cuts, Domain, Grid, Values, Whole
+from defray.core.column import Column
+from defray.core.domain import Domain
 from defray.core.intervals import EMPTY, Atoms
+from defray.core.literals import show_point
+from defray.core.shapes import Anything, Cuts, Grid, Values, Whole
 from defray.query.reader import identifier
 from defray.query.region import EVERYWHERE, NOWHERE, Node, Region, Regions
 
@@ -177,7 +180,7 @@ def _bins(column: Column, lo: int, hi: int) -> Text:
 
 
 def _shown(column: Column, place: int) -> str:
-    return column.show_point(_point(column, place))
+    return show_point(column, _point(column, place))
 
 
 def _point(column: Column, place: int) -> object:

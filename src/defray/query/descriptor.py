@@ -24,7 +24,8 @@ from itertools import product
 from typing import Any, Literal
 
 from defray.core.canonical import canonical
-from defray.core.domain import Domain, Group, Label
+from defray.core.domain import Domain
+from defray.core.grouping import Group, Label
 from defray.core.intervals import Atoms
 from defray.query.region import EVERYWHERE, Region, Regions
 

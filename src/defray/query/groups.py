@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from defray.core.domain import Anything, Domain
+from defray.core.domain import Domain
+from defray.core.shapes import Anything
 from defray.query import refusals
 from defray.query.descriptor import Axis
 from defray.query.names import Scope

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from defray.core.domain import Column, Domain, LiteralRefused
+from defray.core.column import Column
+from defray.core.domain import Domain
+from defray.core.literals import LiteralRefused
 from defray.query.reader import Name, Reader, Span, identifier
 
 MAX_COLUMNS_TOLD = 8

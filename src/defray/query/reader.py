@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from defray.core.brief import brief
 from defray.errors import QueryError
 from defray.query import refusals
-from defray.query.tokens import MAX_NAME, Token, lex
+from defray.query.tokens import MAX_NAME, MAX_SHOWN, Token, lex
 
 Span = tuple[int, int]
 
@@ -144,7 +145,7 @@ class Reader:
 
     def function(self, token: Token) -> QueryError:
         """Refuses a call of a function that is not one of ours."""
-        name = token.text if len(token.text) <= 40 else token.text[:39] + "…"
+        name = brief(token.text, MAX_SHOWN)
         if token.word in refusals.AGGREGATES:
             return self.refuse(
                 "unsupported",

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from defray.core.domain import Domain, show_number
+from defray.core.domain import Domain
+from defray.core.numbers import show_number
 from defray.query.conditions import TooLong, region_condition
 from defray.query.descriptor import Accuracy, Aggregate, Axis, Having, Order, Question
 from defray.query.groups import axis_label

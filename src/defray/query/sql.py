@@ -21,15 +21,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from defray.core.brief import brief
 from defray.core.domain import Domain
 from defray.query import accuracy, predicate, refusals
-from defray.query.after import After, Outputs
 from defray.query.descriptor import Accuracy, Having, Order, Question
 from defray.query.groups import check_selected, read_group_by
+from defray.query.having import HavingClause
 from defray.query.names import Scope
+from defray.query.order import read_limit, read_order_by
 from defray.query.outputs import Item, aggregates, read_items
 from defray.query.reader import Name, Reader
 from defray.query.region import EVERYWHERE, Region, Regions, TooComplex
+from defray.query.selected import Outputs
+from defray.query.tokens import MAX_SHOWN
 from defray.query.where import Where
 
 MAX_STEPS = 100_000
@@ -81,16 +85,15 @@ class _Statement:
         axes, labels = read_group_by(self._scope, items) if grouped else ([], [])
         check_selected(self._scope, items, axes)
         found = aggregates(self._scope, items, labels)
-        outputs = Outputs(items, found, tuple(axes), tuple(labels))
-        after = After(self._scope, outputs)
+        outputs = Outputs(self._scope, items, found, tuple(axes), tuple(labels))
         self._accuracy()
         if reader.take_word("HAVING"):
-            clauses.having = after.having()
+            clauses.having = HavingClause(outputs).read()
             self._accuracy()
         if self._by("ORDER"):
-            clauses.order = after.order_by()
+            clauses.order = read_order_by(outputs)
             self._accuracy()
-        clauses.limit, clauses.offset = after.limit()
+        clauses.limit, clauses.offset = read_limit(reader)
         self._accuracy()
         self._end()
         clause = clauses.accuracy
@@ -144,7 +147,7 @@ class _Statement:
             raise reader.unsupported(("reading files is", f"write FROM {self._table}"), token)
         name = reader.name("a table")
         if reader.at_sign("("):
-            shown = name.text if len(name.text) <= 40 else name.text[:39] + "…"
+            shown = brief(name.text, MAX_SHOWN)
             raise reader.unsupported(
                 (f"the table function {shown} is", f"write FROM {self._table}"), name
             )

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, NoReturn
 
+from defray.core.brief import brief
 from defray.errors import QueryError
 
 MAX_BYTES = 64 * 1024
@@ -25,6 +26,8 @@ MAX_LIST = 4096
 """The most items of one IN list."""
 MAX_NAME = 128
 """The longest name (of a column, a table, an output), in characters."""
+MAX_SHOWN = 40
+"""The longest part of a text that a message quotes, in characters."""
 MAX_NUMBER = 128
 """The longest number literal, in characters."""
 MAX_DIGITS = 60
@@ -73,7 +76,7 @@ class Token:
         """The token as it is quoted in a message."""
         if self.kind == "end":
             return "the end of the text"
-        text = self.text if len(self.text) <= 40 else self.text[:39] + "…"
+        text = brief(self.text, MAX_SHOWN)
         quote = {"string": "'", "quoted": '"'}.get(self.kind, "")
         return f"{quote}{text}{quote}"
 
