@@ -1,4 +1,4 @@
-"""``python -m benchmarks [asks] [transcript]``."""
+"""``python -m benchmarks [asks] [transcript] [source]``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from benchmarks.table import show
 TITLES = {
     "transcript": "Answers from the transcript, long ledgers, start-up",
     "asks": "Fresh asks against the same SQL in raw DuckDB",
+    "source": "Scans alone",
 }
 
 chosen = sys.argv[1:] or list(TITLES)

@@ -25,7 +25,7 @@ from defray.controller.goals import Wish, resolve
 from defray.controller.plan import FREE, MAX_STEPS, Price, Purchase, Step, plan, price
 from defray.controller.present import Bought, answer_of
 from defray.controller.quote import quote_of
-from defray.controller.refuse import over_budget, over_ceiling, too_few_rows
+from defray.controller.refuse import best_goals, over_budget, over_ceiling, too_few_rows
 from defray.core.amounts import QUANTA, exact, rho_of
 from defray.core.answer import Answer, Quote
 from defray.core.contract import RELATION, Contract
@@ -151,7 +151,9 @@ class Engine:
                 version = self._version(view, fingerprint)
                 held, funds = self._held(ask, view, version), self._funds(view, ceiling)
             estimate = price(ask, held, funds)
-            self._allow(ask, held, funds, estimate)
+            refusal = self._refusal(ask, held, funds, estimate)
+            if refusal is not None:
+                raise refusal
             if not estimate.step.purchases:
                 return answer_of(ask, Bought(held, held, ()), funds, version)
             exact_cells = self._source.scan(_scan(ask.compiled), control)
@@ -163,6 +165,8 @@ class Engine:
                 if tx.epoch is None or tx.epoch.counter != version:
                     tx.open_epoch(fingerprint, self._domain_json)
                 outcome = self._buy(ask, exact_cells, tx, ceiling, (held, estimate))
+            if outcome is None:
+                continue  # lost a race for the budget: look again, at no cost
             if isinstance(outcome, Refused):
                 raise outcome
             return outcome
@@ -180,7 +184,10 @@ class Engine:
 
         contract = self.contract
         question = parse(sql, contract.domain, self._regions, table=contract.table, snap=wish.snap)
-        goals, confidence, simultaneous = resolve(question, wish, contract)
+        groups = math.prod(
+            contract.domain.columns[a.column].group_count(a.level) for a in question.axes
+        )
+        goals, confidence, simultaneous = resolve(question, wish, contract, groups)
         compiled = compile_question(question, contract, self._regions)
         text = canonical_sql(question, contract.domain, self._regions, contract.table)
         ask = Ask(compiled, goals, confidence, simultaneous)
@@ -214,23 +221,27 @@ class Engine:
             n_max=contract.n_max,
         )
 
-    def _allow(self, ask: Ask, held: Held, funds: Funds, estimate: Price) -> None:
-        """Raise a refusal unless the next step may be bought; it follows from public data and the
-        transcript alone."""
+    def _refusal(
+        self, ask: Ask, held: Held, funds: Funds, estimate: Price, *, search: bool = True
+    ) -> Refused | None:
+        """Why the next step may not be bought, if so; from public data and the transcript alone.
+        ``search``: also look for the best accuracy that still fits."""
         step = estimate.step
         if step.hopeless:
-            raise too_few_rows(Fraction(0))
+            return too_few_rows(Fraction(0))
         if not step.purchases:
-            return
+            return None
         asked = rho_of(max(estimate.low, step.charge), funds.total)
         if funds.ceiling is not None and asked > funds.ceiling:
-            raise over_ceiling(asked, funds.ceiling)
+            return over_ceiling(asked, funds.ceiling)
         first = rho_of(step.charge, funds.total)
         needed = asked if step.purse == "answer" else first
         available = funds.answer if step.purse == "answer" else funds.diagnostic
-        if self._gate.grant(needed, available) < needed:
-            cap = rho_of(self.ledger.terms.caps[step.purse], funds.total)
-            raise over_budget(ask, held, funds, needed, step.purse, cap)
+        if self._gate.grant(needed, available) >= needed:
+            return None
+        cap = rho_of(self.ledger.terms.caps[step.purse], funds.total)
+        best = best_goals(ask, held, funds) if search else None
+        return over_budget(ask, needed, available, step.purse, cap, best)
 
     def _buy(
         self,
@@ -239,12 +250,12 @@ class Engine:
         tx: Transaction,
         ceiling: Fraction | None,
         foreseen: tuple[Held, Price],
-    ) -> Answer | Refused:
+    ) -> Answer | Refused | None:
         """Decide, charge, draw and append, step by step, inside the transaction.
 
-        A price foreseen before the scan is taken again where nothing has been learned since.
-        A refusal before anything was bought is raised (and rolls back).  After a first step it ends
-        the ask with what that step bought, which is kept, credited and shown as not met.
+        A price foreseen before the scan is taken again where nothing has been learned since.  Nothing is
+        bought (None) where it can no longer be afforded.  A refusal after a first step ends the ask with
+        what that step bought, which is kept, credited and shown as not met.
         """
         version = _counter(tx)
         before = held = self._held(ask, tx, version)
@@ -255,13 +266,16 @@ class Engine:
         limit: int | None = None
         for _ in range(MAX_STEPS):
             funds = self._funds(tx, ceiling, charged)
-            estimate = foreseen[1] if held == foreseen[0] else price(ask, held, funds)
-            step = estimate.step
-            try:
-                self._allow(ask, held, funds, estimate)
-            except Refused as refusal:
+            if bill:
+                step = plan(ask, held, funds)
+                estimate = Price(step, step.charge, step.charge)
+            else:
+                estimate = foreseen[1] if held == foreseen[0] else price(ask, held, funds)
+                step = estimate.step
+            refusal = self._refusal(ask, held, funds, estimate, search=False)
+            if refusal is not None:
                 if not bill:
-                    raise
+                    return None
                 stopped = refusal.message
                 break
             limit = estimate.high if limit is None else limit

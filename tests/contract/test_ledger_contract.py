@@ -213,11 +213,25 @@ class TestEpochs:
             lambda t: t.end(),
         ]
         for step in steps:
-            with pytest.raises(LedgerCorrupt, match="closed"), ledger.transaction() as transaction:
-                step(transaction)
+            with pytest.raises(LedgerError, match="closed") as caught, ledger.transaction() as tx:
+                step(tx)
+            assert type(caught.value) is LedgerError
+            assert caught.value.hint
         report = audit(ledger, keys_of)
         assert report.ok
         assert report.closed
+        assert report.entries == 3
+
+    def test_the_end_comes_once_in_a_transaction_too(self, ledger: Any) -> None:
+        def twice() -> None:
+            with ledger.transaction() as transaction:
+                transaction.end()
+                transaction.append(release())
+
+        with pytest.raises(LedgerError, match="closed"):
+            twice()
+        with ledger.view() as view:
+            assert (view.seq, view.closed) == (2, False)
 
 
 class TestFilter:
@@ -518,7 +532,9 @@ class TestDurability:
 @pytest.fixture
 def written(ledger: Any) -> list[Entry]:
     """A log with two versions, both purses, a vector, a top-up and a settled target."""
-    settled = Release.from_json(release().to_json() | {"settles": [["ab" * 16, "1/50", "1/20"]]}, release().keys)
+    settled = Release.from_json(
+        release().to_json() | {"settles": [["ab" * 16, "1/50", "1/20"]]}, release().keys
+    )
     put(ledger, release(weights="old"))
     with ledger.transaction() as transaction:
         transaction.open_epoch("print-2", DOMAIN)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from defray.controller.plan import best_fit, plan, price
 from defray.core.amounts import QUANTA
-from tests.controller.bench_table import SEX, Desk, adults, contract, make_ask, question
+from tests.controller.bench_table import AGE, SEX, Desk, adults, contract, make_ask, question
 
 COUNT = question("COUNT")
 
@@ -228,3 +228,33 @@ def test_relative_averages_are_priced_by_their_magnitude(place):
         paid.append(desk.rho(desk.ask(average, truth, within="5%")))
         assert desk.ask(average, truth, within="5%") == 0
     assert sorted(paid)[15] < 2 * known
+
+
+def test_looser_relative_repeats_are_free():
+    terms = contract(10, m_floor=Fraction(20))
+    for seed in range(60):
+        desk = Desk(terms, seed=seed)
+        truth = {"count": [500.0], "centred:income": [5e4]}
+        for q in (COUNT, question("AVG:income")):
+            assert desk.ask(q, truth, within="15%", confidence=0.8) > 0
+            assert desk.ask(q, truth, within="15.01%", confidence=0.8) == 0
+            assert desk.ask(q, truth, within="15%", confidence=0.79) == 0
+
+
+def test_an_average_near_a_bound_does_not_eat_the_contract():
+    truth = {"count": [3000.0], "centred:income": [3000.0 * -450]}  # 5,000 of 0 .. 100,000
+    average = question("AVG:income")
+    for seed in range(20):
+        desk = Desk(contract(10), seed=seed)
+        absolute = Desk(contract(10), seed=seed)
+        spent = desk.ask(average, truth, within="10%")
+        assert spent <= 4 * absolute.ask(average, truth, within=500)
+
+
+def test_best_fit_is_the_same_for_one_cell_and_for_many_alike():
+    terms = contract(1)
+    left = Fraction(1, 1000)
+    one = make_ask(COUNT, terms, within=5)
+    many = make_ask(question("COUNT", by=(AGE, SEX)), terms, within=5)
+    best = [best_fit(a, Desk(terms).held(a), Desk(terms).funds(answer=left)) for a in (one, many)]
+    assert best[0].goals == best[1].goals

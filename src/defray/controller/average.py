@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from defray.controller.ask import Ask, Funds, Held
-from defray.controller.rule import HOPELESS, NOTHING, Estimate, Need, Rule, Wants
+from defray.controller.rule import (
+    FINAL_BITS,
+    HOPELESS,
+    NOTHING,
+    STAGE_BITS,
+    Estimate,
+    Need,
+    Rule,
+    Wants,
+)
 from defray.core.allocate import Term, split
 from defray.core.amounts import dyadic_up, precision_of, support_of
 from defray.core.target import Relative, Within, one_sided, two_sided
@@ -81,7 +90,8 @@ class Average(Rule):
             narrower = present * (Fraction(tolerance) / Fraction(width)) ** 2
             variance = min(variance, narrower) if present <= variance else variance
         wanted = self._split(cell, held, farthest, variance)
-        return Need(self._wants(wanted), settles=isinstance(self.goal, Relative))
+        wants = {b: self.shared(p, FINAL_BITS) for b, p in self._wants(wanted).items()}
+        return Need(wants, settles=isinstance(self.goal, Relative))
 
     def _variance(self, centred: Fraction, count: Fraction, place: Fraction) -> Fraction | None:
         """The variance of S - tN at a place t; None while a part is unknown."""
@@ -112,7 +122,7 @@ class Average(Rule):
 
     def _stage(self, parts: Mapping[str, Fraction], tolerance: float, funds: Funds) -> Need:
         """A step that the price of the rest depends on, with what is known of that price."""
-        wants = {self.parts[role]: dyadic_up(p) for role, p in parts.items()}
+        wants = {b: self.shared(dyadic_up(p), STAGE_BITS) for b, p in self._wants(parts).items()}
         least = dict(wants)
         most: Wants | None = None
         if isinstance(self.goal, Within):

@@ -14,6 +14,9 @@ from defray.errors import TargetError
 from defray.query.descriptor import Aggregate, Question
 
 DEFAULT_CONFIDENCE = Fraction(95, 100)
+MAX_DATA_DEPENDENT = 2048
+"""Each of these groups is priced step by step while others wait for the ledger."""
+
 LEAST_CONFIDENCE = Fraction(1, 100)
 
 
@@ -65,7 +68,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def resolve(
-    question: Question, wish: Wish, contract: Contract
+    question: Question, wish: Wish, contract: Contract, groups: int = 1
 ) -> tuple[tuple[Goal, ...], Fraction, bool]:
     """(goals, confidence, simultaneous).  Raises TargetError with the cure."""
     written = question.accuracy
@@ -92,6 +95,15 @@ def resolve(
             )
         simultaneous = bool(question.axes)
     goals = _goals(question, wish, contract)
+    if groups > MAX_DATA_DEPENDENT and any(
+        isinstance(g, Relative) or a.function == "AVG"
+        for g, a in zip(goals, question.aggregates, strict=True)
+    ):
+        raise TargetError(
+            f"averages and percentages are answered for at most {MAX_DATA_DEPENDENT:,} groups at once, "
+            f"not {groups:,}",
+            hint="group by fewer columns, or give COUNT and SUM an absolute error",
+        )
     if confidence is not None and confidence < LEAST_CONFIDENCE:
         raise TargetError(
             "a confidence below 1% promises nothing", hint='for example confidence="95%"'

@@ -6,7 +6,15 @@ import math
 from fractions import Fraction
 
 from defray.controller.ask import Ask, Funds, Held
-from defray.controller.rule import NOTHING, Estimate, Need, Rule, Wants
+from defray.controller.rule import (
+    FINAL_BITS,
+    NOTHING,
+    STAGE_BITS,
+    Estimate,
+    Need,
+    Rule,
+    Wants,
+)
 from defray.core.allocate import Term, residual, split
 from defray.core.amounts import dyadic_up, precision_of, quanta_down, support_of
 from defray.core.target import (
@@ -92,8 +100,9 @@ class Linear(Rule):
             first = self.relative_precision(goal, upper)
         narrow = upper is not None and upper * 4 <= lower * 5
         if narrow or first >= wanted or first * 16 <= have * 17:
+            wanted = self.shared(wanted, FINAL_BITS)
             return Need(self.wants(cell, held, wanted), settles=True)
-        wants = self.wants(cell, held, dyadic_up(first))
+        wants = self.wants(cell, held, self.shared(dyadic_up(first), STAGE_BITS))
         return Need(wants, final=False, least=wants, most=most)
 
     def floored(self, cell: int, held: Held, funds: Funds) -> bool:

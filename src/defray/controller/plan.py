@@ -31,6 +31,9 @@ from defray.support.known import Known
 
 Purse = Literal["answer", "diagnostic"]
 
+MAX_SEARCHED: Final = 200
+"""The most cells of a data-dependent ask for which the best accuracy that still fits is looked for."""
+
 MAX_STEPS: Final = 64
 """More steps than any ask takes; past it an ask stops with what it has bought."""
 
@@ -57,16 +60,13 @@ class Purchase:
 @dataclass(frozen=True)
 class Step:
     """What to buy next.  ``final``: this meets every target that can be met; otherwise measure, then plan
-    again; ``least`` and ``most`` then bound all that is still to buy (``most`` None: whatever may be spent).
-    ``needs[j][i]`` is what cell i of aggregate j wanted."""
+    again.  ``needs[j][i]`` is what cell i of aggregate j wanted."""
 
     purchases: tuple[Purchase, ...]
     final: bool
     purse: Purse
     needs: tuple[tuple[Need, ...], ...]
     settles: tuple[tuple[bytes, Fraction, Fraction], ...] = ()
-    least: tuple[Purchase, ...] = ()
-    most: tuple[Purchase, ...] | None = None
 
     @property
     def charge(self) -> int:
@@ -93,21 +93,6 @@ def plan(ask: Ask, held: Held, funds: Funds) -> Step:
             row.append(NOTHING if free else rule.want(i, held, funds))
         needs[j] = tuple(row)
     stages = [n for row in needs for n in row if not n.final]
-    purse: Purse = "diagnostic" if any(n.purse == "diagnostic" for n in stages) else "answer"
-    given = any(isinstance(g, Spend) for g in ask.goals)
-
-    def purchases(pick: Callable[[Need], Wants | None]) -> tuple[Purchase, ...]:
-        wanted: list[dict[int, Fraction]] = [{} for _ in compiled.blocks]
-        for row in needs:
-            for i, need in enumerate(row):
-                for b, precision in (pick(need) or {}).items():
-                    wanted[b][i] = max(precision, wanted[b].get(i, Fraction(0)))
-        made = (
-            _purchase(b, compiled.blocks[b], cells, held.known[b], funds, purse, given=given)
-            for b, cells in enumerate(wanted)
-        )
-        return tuple(p for p in made if p is not None)
-
     if not stages:
         settles = tuple(
             (ask.mark(j, i), goal.share, ask.miss)
@@ -116,16 +101,40 @@ def plan(ask: Ask, held: Held, funds: Funds) -> Step:
             for i, need in enumerate(needs[j])
             if need.settles
         )
-        return Step(purchases(lambda n: n.wants), True, purse, tuple(needs), settles)
-    now = purchases(lambda n: None if n.final or n.purse != purse else n.wants)
+        bought = _bill(ask, held, funds, needs, lambda n: n.wants)
+        return Step(bought, True, "answer", tuple(needs), settles)
+    purse: Purse = "diagnostic" if any(n.purse == "diagnostic" for n in stages) else "answer"
+    now = _bill(
+        ask, held, funds, needs, lambda n: None if n.final or n.purse != purse else n.wants, purse
+    )
     if purse == "diagnostic" and sum(p.charge for p in now) > quanta_down(
         funds.diagnostic, funds.total
     ):
         return plan(ask, held, replace(funds, probe=Fraction(0)))  # the purse is as good as empty
-    least = purchases(lambda n: n.wants if n.final else n.least)
-    open_ended = any(n.most is None for n in stages)
-    most = None if open_ended else purchases(lambda n: n.wants if n.final else n.most)
-    return Step(now, False, purse, tuple(needs), (), least, most)
+    return Step(now, False, purse, tuple(needs))
+
+
+def _bill(
+    ask: Ask,
+    held: Held,
+    funds: Funds,
+    needs: Sequence[Sequence[Need]],
+    pick: Callable[[Need], Wants | None],
+    purse: Purse = "answer",
+) -> tuple[Purchase, ...]:
+    """What brings every block to the largest precision that is picked for it, cell by cell."""
+    blocks = ask.compiled.blocks
+    wanted: list[dict[int, Fraction]] = [{} for _ in blocks]
+    for row in needs:
+        for i, need in enumerate(row):
+            for b, precision in (pick(need) or {}).items():
+                wanted[b][i] = max(precision, wanted[b].get(i, Fraction(0)))
+    given = any(isinstance(g, Spend) for g in ask.goals)
+    made = (
+        _purchase(b, blocks[b], cells, held.known[b], funds, purse, given=given)
+        for b, cells in enumerate(wanted)
+    )
+    return tuple(p for p in made if p is not None)
 
 
 def _purchase(
@@ -197,21 +206,45 @@ def price(ask: Ask, held: Held, funds: Funds) -> Price:
         return Price(step, first, first)
     low = first
     if len(ask.goals) == 1:  # else what one aggregate buys may make another cheaper
-        low = max(first, sum(p.charge for p in step.least))
+        least = _bill(ask, held, funds, step.needs, lambda n: n.wants if n.final else n.least)
+        low = max(first, sum(p.charge for p in least))
     left = quanta_down(funds.spendable, funds.total) + (first if step.purse != "answer" else 0)
     high = left
-    if step.most is not None:
+    if all(n.final or n.most is not None for row in step.needs for n in row):
         # Top-ups of one cell add up to its whole price.  Of many cells, each step charges the dearest, which
         # need not be the same one every time.
-        whole = sum(p.charge for p in step.most) + MAX_STEPS
+        most = _bill(ask, held, funds, step.needs, lambda n: n.wants if n.final else n.most)
+        whole = sum(p.charge for p in most) + MAX_STEPS
         high = min(left, whole if len(ask.compiled.cells) == 1 else 4 * whole)
     return Price(step, low, max(low, high), exact=False)
 
 
 def best_fit(ask: Ask, held: Held, funds: Funds) -> Ask | None:
     """The same question with all tolerances stretched by the least factor that fits what may be spent
-    (rounded to three digits); None where nothing fits."""
+    (rounded to three digits); None where nothing fits, or the search would take too long."""
+    if ask.depends_on_data:
+        if len(ask.compiled.cells) > MAX_SEARCHED:
+            return None
+    else:
+        few, known = _alike(ask, held)
+        found = _best_fit(few, known, funds)
+        return None if found is None else replace(ask, goals=found.goals)
+    return _best_fit(ask, held, funds)
 
+
+def _alike(ask: Ask, held: Held) -> tuple[Ask, Held]:
+    """One cell of each kind: those of which the same is known have the same price."""
+    kinds: dict[tuple[Fraction, ...], int] = {}
+    for i in range(len(ask.compiled.cells)):
+        kinds.setdefault(tuple(row[i].precision for row in held.known), i)
+    at = sorted(kinds.values())
+    few = replace(ask, compiled=ask.compiled.only(at))
+    if ask.simultaneous:  # the same miss probability for each of the cells that are left
+        few = replace(few, confidence=1 - ask.miss * len(at))
+    return few, Held([[row[i] for i in at] for row in held.known])
+
+
+def _best_fit(ask: Ask, held: Held, funds: Funds) -> Ask | None:
     def fits(candidate: Ask) -> bool:
         step = plan(candidate, held, funds)
         return step.final and rho_of(step.charge, funds.total) <= funds.spendable

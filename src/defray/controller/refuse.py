@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 from defray.controller.ask import Ask, Funds, Held
@@ -29,13 +30,16 @@ def best_goals(ask: Ask, held: Held, funds: Funds) -> dict[str, str] | None:
 
 
 def over_budget(
-    ask: Ask, held: Held, funds: Funds, asked: Fraction, purse: str, cap: Fraction
+    ask: Ask,
+    asked: Fraction,
+    available: Fraction,
+    purse: str,
+    cap: Fraction,
+    best: Mapping[str, str] | None,
 ) -> BudgetRefused:
     """The contract's purse does not hold what the residual costs."""
-    available: Fraction = getattr(funds, purse)
-    best = best_goals(ask, held, funds)
     if best is None:
-        hint = "no accuracy of this question fits any more; answers already bought stay free"
+        hint = "ask for less accuracy or fewer groups; answers already bought stay free"
     else:
         shown = ", ".join(f"within {goal} for {alias}" for alias, goal in best.items())
         hint = f"the best accuracy that still fits is {shown} at {show_percent(ask.confidence)}"

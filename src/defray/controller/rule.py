@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Literal
 
 from defray.controller.ask import Ask, Funds, Held
+from defray.core.amounts import dyadic_up
 from defray.support.exact import Block
 
 Wants = dict[int, Fraction]
@@ -54,6 +55,9 @@ class Need:
     most: Wants | None = None
 
 
+STAGE_BITS, FINAL_BITS = 4, 7
+"""How finely the data-dependent needs of many cells are told apart: to an eighth, to a 64th."""
+
 NOTHING = Need({})
 HOPELESS = Need({}, hopeless=True)
 
@@ -71,6 +75,11 @@ class Rule:
 
     def block(self, role: str) -> Block:
         return self.blocks[self.parts[role]]
+
+    def shared(self, precision: Fraction, bits: int) -> Fraction:
+        """Of many cells, each with a need of its own, the needs rounded up to few different ones: noise of
+        one scale is drawn at once."""
+        return dyadic_up(precision, bits) if len(self.ask.compiled.cells) > 1 else precision
 
     def want(self, cell: int, held: Held, funds: Funds) -> Need:
         raise NotImplementedError

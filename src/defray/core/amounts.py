@@ -66,26 +66,26 @@ def rho_of(quanta: int, total: Fraction) -> Fraction:
     return quanta * total / QUANTA
 
 
-def dyadic_up(x: Fraction) -> Fraction:
-    """The least ``m * 2**e`` >= x with ``m <= 2**53``."""
-    return _dyadic(x, up=True)
+def dyadic_up(x: Fraction, bits: int = PRECISION_BITS) -> Fraction:
+    """The least ``m * 2**e`` >= x with ``m <= 2**bits``."""
+    return _dyadic(x, bits, up=True)
 
 
-def dyadic_down(x: Fraction) -> Fraction:
-    """The largest ``m * 2**e`` <= x with ``m <= 2**53``."""
-    return _dyadic(x, up=False)
+def dyadic_down(x: Fraction, bits: int = PRECISION_BITS) -> Fraction:
+    """The largest ``m * 2**e`` <= x with ``m <= 2**bits``."""
+    return _dyadic(x, bits, up=False)
 
 
-def _dyadic(x: Fraction, *, up: bool) -> Fraction:
+def _dyadic(x: Fraction, bits: int, *, up: bool) -> Fraction:
     if x <= 0:
         if x == 0:
             return x
         raise ValueError(f"not positive: {x}")
     # The grid depends on floor(log2 x) alone, so that rounding is monotone and grid points stay put.
-    bits = x.numerator.bit_length() - x.denominator.bit_length()
-    if x < Fraction(2) ** bits:
-        bits -= 1
-    shift = PRECISION_BITS - 1 - bits
+    magnitude = x.numerator.bit_length() - x.denominator.bit_length()
+    if x < Fraction(2) ** magnitude:
+        magnitude -= 1
+    shift = bits - 1 - magnitude
     scaled = x * Fraction(2) ** shift
     m = math.ceil(scaled) if up else math.floor(scaled)
     return m / Fraction(2) ** shift

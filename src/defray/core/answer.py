@@ -90,7 +90,8 @@ class Answer:
 
     ``question`` is the canonical SQL that was answered (a snapped predicate is visible there);
     ``charged_rho`` is what the contract was charged, ``items`` its bill; ``remaining_rho`` is what is left
-    for answers; ``met`` tells whether every cell, shown or not, reached its target.  A one-row answer has the row's fields as its own: ``answer.value``, ``answer.low`` ...
+    for answers; ``met`` tells whether every cell, shown or not, reached its target.  A one-row answer has
+    the row's fields as its own: ``answer.value``, ``answer.low`` ...
     """
 
     question: str

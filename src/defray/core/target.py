@@ -131,7 +131,7 @@ def parse_confidence(value: Any) -> Fraction:
         number = exact(text[:-1] if percent else text)
     except ValueError:
         number = Fraction(0)
-    if percent or 50 <= number:
+    if percent or number >= 50:
         number /= 100
     if not Fraction(1, 100) <= number < 1 or 1 - number < Fraction(1, 10**15):
         raise TargetError(

@@ -7,10 +7,16 @@ error's context holds them.
 Where the contract's unit is a column, the kept rows (see :mod:`defray.data.truncation`) are worked out once
 for each version of the data and held in memory, in DuckDB's own table, if they are expected to fit in
 ``cache_bytes``; otherwise every scan works them out.  Nothing of it is ever written to disk.
+
+DuckDB's threads do not survive a fork.  The child leaves what it inherited as it is, opens the files anew
+with its first scan and works the kept rows out again; the parent is not affected.
 """
 
 from __future__ import annotations
 
+import ctypes
+import os
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from defray.core.column import Column
 from defray.core.contract import Contract
 from defray.data.dialect import DUCKDB
-from defray.data.files import Opened, open_locked, pick, processors
+from defray.data.files import Opened, how_read, open_locked, pick, processors
 from defray.data.fingerprint import Fingerprint, Stamp
 from defray.data.measure import MAX_UNITS
 from defray.data.normalise import Normal
@@ -91,9 +97,11 @@ class DuckDBSource:
             memo,
             spec.data_version,
             (".wal",) if spec.kind == "duckdb" else (),
+            how_read(contract),
         )
         self._version: _Version | None = None
         self._lock = Lock()
+        _sources.add(self)
 
     def fingerprint(self) -> str:
         return self._identity.current()[1]
@@ -103,6 +111,15 @@ class DuckDBSource:
             version, self._version = self._version, None
         if version is not None:
             version.opened.connection.close()
+
+    def after_fork(self) -> None:
+        """In the child: nothing inherited may be closed either, since that waits for threads that are
+        not here.  The reference is leaked on purpose."""
+        if self._version is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._version))
+        self._version = None
+        self._lock = Lock()
+        self._identity.after_fork()
 
     def scan(self, scan: Scan, control: Control | None = None) -> Exact:
         files, before = self._identity.current()
@@ -199,6 +216,18 @@ class DuckDBSource:
             return "kept" if version.cached else f"({truncated(0, 1)})"
         finally:
             version.lock.release()
+
+
+_sources: weakref.WeakSet[DuckDBSource] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for source in list(_sources):
+        source.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def _execute(connection: DuckDBPyConnection, sql: str, watch: Watch) -> list[Any]:

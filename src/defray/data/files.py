@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import csv
 import gzip
+import json
 import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,56 @@ class Opened:
     connection: DuckDBPyConnection
     relation: str
     columns: Mapping[str, Raw]
+
+
+@dataclass(frozen=True, slots=True)
+class CsvForm:
+    """The ``csv.*`` options with their defaults filled in.  ``columns`` count only without a header."""
+
+    header: bool
+    delimiter: str
+    quote: str
+    escape: str
+    null: tuple[str, ...]
+    encoding: str
+    columns: tuple[str, ...]
+
+    @classmethod
+    def of(cls, spec: SourceSpec) -> CsvForm:
+        options = spec.options
+        header = bool(options.get("header", True))
+        quote = str(options.get("quote", '"'))
+        nulls = options.get("null", [""])
+        encoding = str(options.get("encoding", "utf-8")).lower().replace("_", "-")
+        return cls(
+            header,
+            str(options.get("delimiter", ",")),
+            quote,
+            str(options.get("escape", quote)),
+            tuple(sorted({nulls} if isinstance(nulls, str) else {str(n) for n in nulls})),
+            _ALIASES.get(encoding, encoding),
+            () if header else tuple(str(n) for n in options.get("columns") or ()),
+        )
+
+
+_ALIASES = {"utf8": "utf-8", "utf16": "utf-16", "latin1": "latin-1", "iso-8859-1": "latin-1"}
+
+
+def how_read(contract: Contract) -> str:
+    """Everything in the contract's source, but for where it is, that decides which rows the files' bytes
+    are: canonical JSON, in which a default looks the same whether it is written or not."""
+    spec = contract.source
+    parts: dict[str, Any] = {"kind": spec.kind}
+    if spec.kind == "duckdb":
+        parts["table"] = _table(contract)
+    if spec.kind == "csv":
+        parts["csv"] = asdict(CsvForm.of(spec))
+    return json.dumps(parts, sort_keys=True, separators=(",", ":"))
+
+
+def _table(contract: Contract) -> list[str]:
+    """The schema and name of a table in a DuckDB file."""
+    return ("main." + (contract.source.table or contract.table)).split(".")[-2:]
 
 
 def open_locked(contract: Contract, files: list[Path], threads: int) -> Opened:
@@ -115,23 +166,21 @@ def _relation(contract: Contract, files: list[Path], *, lenient: bool) -> str:
         )
     paths = "[" + ", ".join(DUCKDB.text(str(f)) for f in files) + "]"
     if spec.kind == "duckdb":
-        name = spec.table or contract.table
-        return "source." + ".".join(DUCKDB.name(part) for part in ("main." + name).split(".")[-2:])
+        return "source." + ".".join(DUCKDB.name(part) for part in _table(contract))
     if spec.kind == "parquet":
         union = ", union_by_name = true" if len(files) > 1 else ""
         replace = ", utf8_validation = 'replace'" if lenient else ""
         return f"read_parquet({paths}, hive_partitioning = false{union}{replace})"
     if spec.kind == "csv":
-        options = spec.options
-        names = _csv_names(spec, files)
+        form = CsvForm.of(spec)
+        names = _csv_names(form, files)
         listed = ", ".join(f"'f{i}': 'VARCHAR'" for i in range(len(names)))
-        quote = str(options.get("quote", '"'))
         given = {
-            "header": str(bool(options.get("header", True))).lower(),
-            "delim": DUCKDB.text(str(options.get("delimiter", ","))),
-            "quote": DUCKDB.text(quote),
-            "escape": DUCKDB.text(str(options.get("escape", quote))),
-            "encoding": DUCKDB.text(_encoding(spec)),
+            "header": str(form.header).lower(),
+            "delim": DUCKDB.text(form.delimiter),
+            "quote": DUCKDB.text(form.quote),
+            "escape": DUCKDB.text(form.escape),
+            "encoding": DUCKDB.text(_encoding(form)),
             "columns": f"{{{listed}}}",
             "nullstr": "'\x01\x02\x03'",
             "auto_detect": "false",
@@ -152,30 +201,24 @@ def _relation(contract: Contract, files: list[Path], *, lenient: bool) -> str:
 # -- CSV --------------------------------------------------------------------------------------------
 
 
-def _encoding(spec: SourceSpec) -> str:
-    name = str(spec.options.get("encoding", "utf-8")).lower().replace("_", "-")
-    name = {"utf8": "utf-8", "utf16": "utf-16", "latin1": "latin-1", "iso-8859-1": "latin-1"}.get(
-        name, name
-    )
-    if name not in _ENCODINGS:
+def _encoding(form: CsvForm) -> str:
+    if form.encoding not in _ENCODINGS:
         raise SourceUnavailable(
-            f"csv.encoding {name} is not supported",
+            f"csv.encoding {form.encoding} is not supported",
             hint="use utf-8, utf-16 or latin-1, or convert the file",
         )
-    return name
+    return form.encoding
 
 
-def _csv_names(spec: SourceSpec, files: list[Path]) -> list[str]:
-    options = spec.options
-    if not options.get("header", True):
-        names = options.get("columns")
-        if not names:
+def _csv_names(form: CsvForm, files: list[Path]) -> list[str]:
+    if not form.header:
+        if not form.columns:
             raise SourceUnavailable(
                 "the CSV has no header line and the contract names no columns",
                 hint='list them all, in order: csv.columns = ["id", "age", ...]',
             )
-        return [str(n) for n in names]
-    headers = [_header(spec, f) for f in files]
+        return list(form.columns)
+    headers = [_header(form, f) for f in files]
     if any(h != headers[0] for h in headers):
         raise SourceUnavailable(
             "the CSV files do not have the same header line",
@@ -184,23 +227,20 @@ def _csv_names(spec: SourceSpec, files: list[Path]) -> list[str]:
     return headers[0]
 
 
-def _header(spec: SourceSpec, file: Path) -> list[str]:
+def _header(form: CsvForm, file: Path) -> list[str]:
     """The names in the first line."""
-    options = spec.options
-    quote = str(options.get("quote", '"'))
-    delimiter = str(options.get("delimiter", ","))
     fields: list[str] | None = None
     try:
         opener = gzip.open if file.suffix == ".gz" else open
-        codec = _ENCODINGS[_encoding(spec)]
+        codec = _ENCODINGS[_encoding(form)]
         # Rows behind the first line are decoded with it; they must not make this fail.
         with opener(file, "rt", encoding=codec, errors="replace", newline="") as stream:
             line = stream.readline(MAX_LINE)
         reader = csv.reader(
             [line],
-            delimiter=delimiter,
-            quotechar=quote or None,
-            quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
+            delimiter=form.delimiter,
+            quotechar=form.quote or None,
+            quoting=csv.QUOTE_MINIMAL if form.quote else csv.QUOTE_NONE,
             skipinitialspace=True,
         )
         fields = next(reader, None)
@@ -215,16 +255,15 @@ def _header(spec: SourceSpec, file: Path) -> list[str]:
 
 
 def _csv_columns(spec: SourceSpec, files: list[Path]) -> dict[str, Raw]:
-    names = _csv_names(spec, files)
+    form = CsvForm.of(spec)
+    names = _csv_names(form, files)
     twice = Counter(names)
-    markers = spec.options.get("null", [""])
-    nulls = [markers] if isinstance(markers, str) else [str(m) for m in markers]
     out = {}
     for i, name in enumerate(names):
         if twice[name] > 1:
             continue
         x = f"trim(f{i}, ' \t')"
-        for marker in nulls:
+        for marker in form.null:
             x = f"NULLIF({x}, {DUCKDB.text(marker)})"
         out[name] = Raw(x, "VARCHAR")
     return out

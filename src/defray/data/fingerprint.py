@@ -1,7 +1,9 @@
 """The keyed identity of files' content, recomputed only when something about them moved.
 
-A fingerprint is HMAC-SHA256 under the ledger's secret over the sorted files' names and bytes (and the
-declared ``data_version``): unkeyed, it would let anyone verify a guess at the table.  What is remembered
+A fingerprint is HMAC-SHA256 under the ledger's secret over the sorted files' names and bytes, the declared
+``data_version`` and how the files are read (another table of a database, or another quote sign of a CSV
+file, is other rows): unkeyed, it would let anyone verify a guess at the table.  Where the files lie does
+not count, nor does the name of a single file but for the ending of a compressed one.  What is remembered
 between runs is that and an HMAC of the files' sizes, times and inodes: two opaque hex strings.
 
 A file touched less than ``YOUNG_NS`` ago is not trusted to show a later change in its times, since the
@@ -85,6 +87,7 @@ class Fingerprint:
     memo: Callable[[str, str], None]
     version: str | None = None
     extra: tuple[str, ...] = ()
+    reading: str = ""
     clock_ns: Callable[[], int] = time.time_ns
     _last: tuple[tuple[Stamp, ...], str] | None = None
     _lock: Lock = field(default_factory=Lock)
@@ -96,7 +99,8 @@ class Fingerprint:
             last = self._last
             if last is not None and last[0] == seen and self._settled(seen):
                 return last
-            key, signature = self._key(), self._mac("stamps", repr((seen, self.version)).encode())
+            known_by = repr((seen, self.version, self.reading)).encode()
+            key, signature = self._key(), self._mac("stamps", known_by)
             stored = (self.remember(key) or "").split(":")
             if (
                 len(stored) == 2
@@ -110,6 +114,10 @@ class Fingerprint:
             if self._settled(seen):
                 self.memo(key, f"{signature}:{value}")
             return self._last
+
+    def after_fork(self) -> None:
+        """In the child of a fork: the lock may have been held by a thread that is not here."""
+        self._lock = Lock()
 
     def _settled(self, seen: tuple[Stamp, ...]) -> bool:
         now = self.clock_ns()
@@ -126,6 +134,7 @@ class Fingerprint:
     def _content(self, files: list[Path]) -> str:
         mac = hmac.new(self.secret, b"defray content\0", hashlib.sha256)
         root = os.path.commonpath([str(f.parent) for f in files])
+        _add(mac, b"reading", self.reading.encode(errors="surrogateescape"))
         if self.version is not None:
             _add(mac, b"version", self.version.encode())
         failed = False
@@ -135,13 +144,18 @@ class Fingerprint:
                 with open(file, "rb") as stream:
                     while chunk := stream.read(_CHUNK):
                         inner.update(chunk)
-                name = os.path.relpath(file, root) if len(files) > 1 else ""
+                name = os.path.relpath(file, root) if len(files) > 1 else _packed(file)
                 _add(mac, name.encode(errors="surrogateescape"), inner.digest())
         except OSError:
             failed = True
         if failed:
             raise _unreadable()
         return mac.hexdigest()
+
+
+def _packed(file: Path) -> str:
+    """The ending by which a compressed file is told."""
+    return file.suffix if file.suffix in (".gz", ".zst") else ""
 
 
 def _add(mac: hmac.HMAC, name: bytes, data: bytes) -> None:

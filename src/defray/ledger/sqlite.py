@@ -5,9 +5,10 @@ Every commit is on the disk before it returns (WAL, ``synchronous=FULL``); write
 whatever the length of the log.
 
 All of that holds for one file under one name (see :mod:`defray.ledger.files`).  Whether it still is that is
-looked at whenever a reading begins, when a write has the lock, and again just before its commit; it is
-moved away unseen only in the microseconds between that last look and the commit itself.  The file also holds the ledger's secret, so it is readable by its owner
-alone.
+looked at when a reading begins, when a write has the lock, and again just before its commit; only between
+that last look and the commit itself, some microseconds, can it be moved away unseen.
+
+The file also holds the ledger's secret, so it is readable by its owner alone.
 """
 
 from __future__ import annotations
@@ -254,6 +255,7 @@ class SqliteLedger:
                     raise files.moved(self._path)
                 if files.identity(self._path) == file:
                     self._file = file
+                    sql.sides = files.sides(self._path) if self._writable else None
                     return sql
             except BaseException:
                 sql.close()
@@ -322,10 +324,8 @@ class SqliteLedger:
         """Whether what a connection in a transaction writes to is what others of the same name write to.
         SQLite keeps its log and index for as long as any connection is open."""
         self._same_file()
-        sides = files.sides(self._path)
-        if None in sides or sides != (sql.sides or sides):
+        if files.sides(self._path) != sql.sides:
             raise files.moved(self._path)
-        sql.sides = sides
 
     @contextmanager
     def _translated(self, path: Path | None = None) -> Iterator[None]:

@@ -7,8 +7,8 @@ uses the centred sum and the count; COUNT(col) the same count).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -64,6 +64,18 @@ class Compiled:
     cells: tuple[Cell, ...]
     blocks: tuple[Block, ...]
     parts: tuple[Mapping[str, int], ...]
+
+    def only(self, cells: Sequence[int]) -> Compiled:
+        """The same question about some of its cells."""
+        blocks = tuple(
+            replace(
+                b,
+                keys=tuple(b.keys[i] for i in cells),
+                empty=tuple(b.empty[i] for i in cells),
+            )
+            for b in self.blocks
+        )
+        return replace(self, cells=tuple(self.cells[i] for i in cells), blocks=blocks)
 
     @cached_property
     def keys(self) -> tuple[bytes, ...]:
