@@ -27,6 +27,7 @@ COMPARE: Mapping[str, Callable[[float, float], bool]] = {
 }
 
 
+NO_ROWS = "no row can be here: the question excludes this group"
 TOO_FEW = "too few rows"
 FLOORED = "the percentage is of the floor: the value may be smaller"
 
@@ -131,7 +132,7 @@ def rows_of(ask: Ask, bought: Bought, funds: Funds) -> tuple[tuple[Row, ...], bo
 def _met(ask: Ask, rule: Rule, j: int, i: int, bought: Bought, funds: Funds) -> tuple[bool, str]:
     """Whether a cell's target is met, and what should be said about it."""
     if _empty(rule, i):
-        return (True, "") if isinstance(rule, Linear) else (False, TOO_FEW)
+        return True, "" if isinstance(rule, Linear) else NO_ROWS
     note = FLOORED if rule.floored(i, bought.after, funds) else ""
     if ask.promised(bought.after, j, i):
         return True, note
