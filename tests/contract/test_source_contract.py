@@ -153,3 +153,14 @@ def test_regions_and_levels_too_large_for_one_expression(
         patch.setattr(statements, "TREE_LIMIT", 1)
         patch.setattr(statements, "ATOM_GROUPS", 0)
         table.agree(scan)
+
+
+def test_every_single_atom_of_every_column_by_its_own_groups(table: Fixture) -> None:
+    """A region that holds OTHER but not NULL, or the reverse, and is grouped by that very column."""
+    for i, column in enumerate(table.domain.columns):
+        odd = [a for a in (column.null_atom, column.other_atom) if a is not None]
+        for atoms in [*odd, 0, column.proper - 1]:
+            alone = table.regions.where(i, intervals.single(atoms))
+            for region in (alone, table.regions.negate(alone)):
+                for level in column.levels:
+                    table.agree(Scan(region, (Axis(i, level),)))

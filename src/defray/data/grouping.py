@@ -69,7 +69,9 @@ def _atom_key(normal: Normal, allowed: Atoms, alone: bool) -> Key:
         text = (d.place(position), as_is) if alone else (position, d.place)
         flag = _flag(normal, allowed)
         return Key(
-            (text[0], *flag), (text[1], *(as_is for _ in flag)), lambda keys: _atom(normal, *keys)
+            (text[0], *flag),
+            (text[1], *(as_is for _ in flag)),
+            lambda keys: _atom(normal, keys[0], bool(flag and keys[1])),
         )
     if isinstance(shape, Whole) and isinstance(line, ExactLine) and line.places == 0:
         return _whole_key(normal, line, shape, allowed)
@@ -117,9 +119,9 @@ def _whole_key(normal: Normal, line: ExactLine, shape: Whole, allowed: Atoms) ->
     flag = _flag(normal, allowed)
 
     def group(keys: tuple[Any, ...]) -> int:
-        value, is_null = keys[0], bool(keys[1]) if flag else None
+        value, is_null = keys[0], bool(flag and keys[1])
         if value is None or is_null or not low <= value <= high:
-            return _atom(normal, None, True if value is None else is_null)
+            return _atom(normal, None, value is None or is_null)
         return int(value) - low
 
     return Key((x, *flag), (shown, *(as_is for _ in flag)), group)
@@ -178,7 +180,7 @@ def _truncated(normal: Normal, level: str, allowed: Atoms) -> Key:
         found = keys[0]
         if found is not None:
             return moments[found]
-        return _atom(normal, None, bool(keys[1]) if flag else None) + extra
+        return _atom(normal, None, bool(flag and keys[1])) + extra
 
     return Key((expr, *flag), (d.micros, *(as_is for _ in flag)), group)
 
