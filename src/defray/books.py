@@ -31,7 +31,7 @@ def balance(
         spent = {p: rho_of(view.spent(p), total) for p in PURSES}
         version, closed = (view.epoch.counter if view.epoch else 0), view.closed
     caps = {p: rho_of(ledger.terms.caps[p], total) for p in PURSES}
-    wanted, _ = precision_for(goal.amount, two_sided(float(1 - level)))
+    wanted = precision_for(goal.amount, two_sided(float(1 - level)))
     each = Fraction(contract.unit.max_rows) ** 2 * wanted / 2
     out: dict[str, Any] = {
         "rho": float(total),

@@ -30,9 +30,15 @@ from defray.core.amounts import QUANTA, exact, rho_of
 from defray.core.answer import Answer, Quote
 from defray.core.contract import RELATION, Contract
 from defray.core.gate import Gate, Greedy
-from defray.core.target import MAX_SCALE
 from defray.data.source import Control, Exact, Scan, Source
-from defray.errors import LedgerError, LedgerMismatch, Refused, SourceChanged, TargetError
+from defray.errors import (
+    LedgerBusy,
+    LedgerError,
+    LedgerMismatch,
+    Refused,
+    SourceChanged,
+    TargetError,
+)
 from defray.ledger.records import Purse, Release, Terms
 from defray.ledger.store import Ledger, Transaction, View
 from defray.noise.sampler import Sampler
@@ -42,6 +48,8 @@ from defray.support.known import UNKNOWN
 
 DEFAULT_PROBES = 1000
 """Diagnostics the purse is divided into where the contract declares no horizon."""
+
+AGAIN = "ask again"
 
 MAX_TRIES = 3
 """How often an ask starts over because the data changed under it."""
@@ -93,6 +101,7 @@ class Engine:
         """
         asks = [self.prepare(sql, wish) for sql, wish in questions]
         planned: dict[bytes, Fraction] = {}
+        uncertain: set[bytes] = set()
         quoted: set[str] = set()
         spent = Fraction(0)
         quotes: list[Quote] = []
@@ -103,7 +112,9 @@ class Engine:
                 held = self._held(ask, view, version)
                 funds = self._funds(view)
                 funds = replace(funds, answer=max(funds.answer - spent, Fraction(0)))
-                estimate, held = self._planned_price(ask, held, funds, planned, quoted)
+                estimate, held = _planned_price(ask, held, funds, planned, uncertain, quoted)
+                if not estimate.exact:
+                    uncertain.update(ask.compiled.keys)
                 if estimate.step.hopeless:
                     raise too_few_rows(Fraction(0))
                 for purchase in estimate.step.purchases:
@@ -115,26 +126,6 @@ class Engine:
                 quotes.append(quote_of(ask, held, funds, estimate, version))
         return quotes
 
-    def _planned_price(
-        self,
-        ask: Ask,
-        held: Held,
-        funds: Funds,
-        planned: Mapping[bytes, Fraction],
-        quoted: set[str],
-    ) -> tuple[Price, Held]:
-        """The price of an ask after others of a list, and what would be held by then."""
-        if not ask.depends_on_data:
-            later = held.with_planned(ask.compiled, planned)
-            return price(ask, later, funds), later
-        estimate = price(ask, held, funds)
-        if ask.text in quoted and not estimate.exact:
-            return FREE, held
-        if any(key in planned for key in ask.compiled.keys):
-            # What would be known by then decides its price; it can only be less.
-            return replace(estimate, low=0, exact=False), held
-        return estimate, held
-
     def ask(
         self, sql: str, wish: Wish, *, max_rho: Any = None, control: Control | None = None
     ) -> Answer:
@@ -145,6 +136,7 @@ class Engine:
         """
         ask = self.prepare(sql, wish)
         ceiling = _ceiling(max_rho)
+        lost = False
         for _ in range(MAX_TRIES):
             fingerprint = self._source.fingerprint()
             with self.ledger.view() as view:
@@ -165,11 +157,16 @@ class Engine:
                 if tx.epoch is None or tx.epoch.counter != version:
                     tx.open_epoch(fingerprint, self._domain_json)
                 outcome = self._buy(ask, exact_cells, tx, ceiling, (held, estimate))
+            lost = outcome is None
             if outcome is None:
-                continue  # lost a race for the budget: look again, at no cost
+                continue  # a race for the budget was lost: look again, at no cost
             if isinstance(outcome, Refused):
                 raise outcome
             return outcome
+        if lost:
+            raise LedgerBusy(
+                "others kept taking the budget asked for; nothing was charged", hint=AGAIN
+            )
         raise SourceChanged(
             "the data kept changing while the question was answered; nothing was charged",
             hint="ask again when the data is at rest",
@@ -190,8 +187,8 @@ class Engine:
         goals, confidence, simultaneous = resolve(question, wish, contract, groups)
         compiled = compile_question(question, contract, self._regions)
         text = canonical_sql(question, contract.domain, self._regions, contract.table)
-        ask = Ask(compiled, goals, confidence, simultaneous)
-        return Ask(compiled, goals, confidence, simultaneous, f"{text} {ask.accuracy}")
+        ask = Ask(compiled, goals, confidence, simultaneous, floor=contract.m_floor)
+        return replace(ask, text=f"{text} {ask.accuracy}")
 
     def _held(self, ask: Ask, view: View, version: int) -> Held:
         """What the transcript holds for the question (the paper's history, restricted to it); nothing
@@ -236,7 +233,9 @@ class Engine:
             return over_ceiling(asked, funds.ceiling)
         first = rho_of(step.charge, funds.total)
         needed = asked if step.purse == "answer" else first
-        available = funds.answer if step.purse == "answer" else funds.diagnostic
+        available = funds.left(step.purse)
+        if step.purse == "diagnostic" and asked - first > funds.answer:
+            needed, available = asked - first, funds.answer  # what follows could not be paid
         if self._gate.grant(needed, available) >= needed:
             return None
         cap = rho_of(self.ledger.terms.caps[step.purse], funds.total)
@@ -303,8 +302,6 @@ class Engine:
             block = ask.compiled.blocks[purchase.block]
             drawn = {i: s for i, s in enumerate(purchase.sigmas) if s is not None}
             scales = [math.ldexp(sigma, purchase.bits) for sigma in drawn.values()]
-            if max(scales) > MAX_SCALE:
-                raise TargetError("this spend is too small to be drawn", hint="spend more")
             noise = dict(zip(drawn, self._sampler.draw(scales), strict=True))
             values = tuple(
                 _true_value(block, exact_cells, i, purchase.bits) + noise[i] if i in noise else None
@@ -365,6 +362,31 @@ class Engine:
         """Release files and connections; the contract itself stays open."""
         self._source.close()
         self.ledger.close()
+
+
+def _planned_price(
+    ask: Ask,
+    held: Held,
+    funds: Funds,
+    planned: Mapping[bytes, Fraction],
+    uncertain: set[bytes],
+    quoted: set[str],
+) -> tuple[Price, Held]:
+    """The price of an ask after others of a list, and what would be held by then.
+
+    ``planned`` precision would be there; of ``uncertain`` functionals more may be known than is planned.
+    """
+    if ask.depends_on_data and ask.text in quoted:
+        return FREE, held
+    touched = uncertain.intersection(ask.compiled.keys)
+    if ask.depends_on_data:
+        estimate = price(ask, held, funds)
+        touched |= planned.keys() & set(ask.compiled.keys)
+    else:
+        held = held.with_planned(ask.compiled, planned)
+        estimate = price(ask, held, funds)
+    # More knowledge can only make it cheaper.
+    return (replace(estimate, low=0, exact=False) if touched else estimate), held
 
 
 def _counter(view: View) -> int:

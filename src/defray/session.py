@@ -56,7 +56,8 @@ def incident_of(fault: Exception) -> InternalError:
     log.error("incident %s: %s at %s", incident, type(fault).__name__, where)
     return InternalError(
         f"internal error, incident {incident}",
-        hint="nothing was released; the log names the place. Please report it with the incident id",
+        hint="the log names the place; please report it with the incident id. What was answered before "
+        "is kept and stays free",
         incident=incident,
     )
 

@@ -123,6 +123,17 @@ def test_the_kept_rows_are_those_of_the_definition(
     assert kept(made) == as_cells(expected(data, max_rows))
 
 
+def test_the_kept_rows_are_chosen_by_a_window(tmp_path: Path) -> None:
+    """DuckDB's rewriting of it takes longer."""
+    made = source(tmp_path, [rows()])
+    sql = made.kept_rows_sql()
+    assert made._version is not None
+    plan = made._version.opened.connection.execute(f"EXPLAIN {sql}").fetchall()[0][1]
+    made.close()
+    assert "window" in plan.lower()
+    assert "ROW_NUMBER" in plan.upper()
+
+
 def test_working_in_parts_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = rows(7)
     monkeypatch.setattr(module, "PART_ROWS", 20)

@@ -81,7 +81,7 @@ def attempt(session: Session, text: str) -> Answer | DefrayError:
 
 
 def check_refusal(session: Session, refused: DefrayError, spent: float) -> None:
-    assert refused.hint or refused.message
+    assert refused.hint
     assert refused.__cause__ is None
     assert "Traceback" not in str(refused)
     if not isinstance(refused, TooFewRows):

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 READER_LEFT = 141
+UNWRITTEN = 74
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
     0 done, 2 bad input, 3 refused, 4 data, 5 ledger, 6 a missing extra, 70 a fault of Defray, 130 stopped
-    by Ctrl-C, 141 whoever read the output left early.
+    by Ctrl-C, 74 the output could not be written, 141 whoever read it left early.
     """
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     try:
@@ -33,6 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         return _leave_quietly()
+    except OSError as failed:
+        sys.stderr.write(
+            f"error: the output could not be written ({failed.strerror})\n"
+            "  an answer that was paid for is in the ledger: ask again, it is free\n"
+        )
+        _leave_quietly()
+        return UNWRITTEN
     except KeyboardInterrupt:
         sys.stderr.write("stopped; what was answered before is kept and stays free\n")
         return INTERRUPTED
@@ -61,7 +69,7 @@ def _run(tokens: list[str]) -> int:
         error = raised
     except CycloptsError as raised:
         error = _usage(raised, tokens)
-    except BrokenPipeError:
+    except OSError:
         raise
     except Exception as raised:
         from defray.session import incident_of

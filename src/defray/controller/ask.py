@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
+from defray.core.contract import Purse
 from defray.core.numbers import show_number
 from defray.core.target import Goal, Relative
 from defray.support.exact import Compiled
@@ -19,7 +20,8 @@ class Ask:
     """A compiled question with one goal per aggregate; ``text`` is its canonical SQL.
 
     ``gamma`` is the miss probability allowed to each interval: 1 - confidence, divided by the number of
-    cells where ``simultaneous``.
+    intervals where they are to hold together (``simultaneous``; union bound).  ``floor`` is what relative
+    targets are scaled by at the least (m_floor of the contract).
     """
 
     compiled: Compiled
@@ -27,6 +29,7 @@ class Ask:
     confidence: Fraction
     simultaneous: bool = False
     text: str = ""
+    floor: Fraction | None = None
 
     @cached_property
     def gamma(self) -> float:
@@ -58,18 +61,16 @@ class Ask:
     @cached_property
     def miss(self) -> Fraction:
         """:attr:`gamma`, exactly."""
-        return (1 - self.confidence) / (len(self.compiled.cells) if self.simultaneous else 1)
+        intervals = len(self.compiled.cells) * len(self.goals) if self.simultaneous else 1
+        return (1 - self.confidence) / intervals
 
     def mark(self, aggregate: int, cell: int) -> bytes:
-        """The key under which met relative targets of this aggregate's cell are remembered."""
-        blocks, parts = self.compiled.blocks, self.compiled.parts[aggregate]
+        """The key under which met relative targets of this aggregate's cell are remembered: what they were
+        scaled by at the least belongs to what was promised."""
         function = self.compiled.question.aggregates[aggregate].function
-        if function == "COUNT":
-            return blocks[parts["count"]].keys[cell]
-        if function == "SUM":
-            return blocks[parts["sum"]].keys[cell]
-        both = blocks[parts["centred"]].keys[cell] + blocks[parts["count"]].keys[cell]
-        return hashlib.sha256(b"AVG" + both).digest()[:16]
+        parts = self.compiled.parts[aggregate]
+        keys = b"".join(self.compiled.blocks[parts[role]].keys[cell] for role in sorted(parts))
+        return hashlib.sha256(f"{function} {self.floor} ".encode() + keys).digest()[:16]
 
     @cached_property
     def marks(self) -> tuple[bytes, ...]:
@@ -125,6 +126,10 @@ class Funds:
     ceiling: Fraction | None = None
     m_floor: Fraction | None = None
     n_max: int | None = None
+
+    def left(self, purse: Purse) -> Fraction:
+        """What is left in a purse."""
+        return self.answer if purse == "answer" else self.diagnostic
 
     @property
     def spendable(self) -> Fraction:

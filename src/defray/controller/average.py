@@ -66,8 +66,6 @@ class Average(Rule):
             aim = self._rough_count(hoped, upper)
             more = max(min(4 * count.precision, aim), count.precision * Fraction(5, 4))
             return self._stage({"count": more}, tolerance, funds)
-        if lower < float(funds.m_floor or 0):
-            return HOPELESS
         low, high = self._fieller(cell, held)
         farthest = Fraction(max(abs(low), abs(high)))
         present = self._variance(centred.precision, count.precision, farthest)
@@ -175,7 +173,7 @@ class Average(Rule):
         if funds.spendable <= 0:
             return math.inf
         price = support_of(self._least_centred(tolerance, 1), self.centred.reach)
-        return max(math.sqrt(price / funds.spendable), float(funds.m_floor or 0))
+        return math.sqrt(price / funds.spendable)
 
     def _half_width(self, cell: int, held: Held) -> float:
         """Half of the interval, in units; infinite while a part is unknown."""

@@ -75,7 +75,7 @@ class Linear(Rule):
             worth = quanta_down(missing, funds.total) > 0 and missing * 2**LATTICE_BITS > goal.rho
             return Need(self.direct(cell, held, wanted)) if worth else NOTHING
         assert isinstance(goal, Within)
-        wanted, _ = precision_for(goal.amount / self.unit, two_sided(self.gamma))
+        wanted = precision_for(goal.amount / self.unit, two_sided(self.gamma))
         return Need(self.wants(cell, held, wanted)) if wanted > have else NOTHING
 
     def _want_relative(
@@ -112,8 +112,7 @@ class Linear(Rule):
         return lower <= self.floor(funds)
 
     def relative_precision(self, goal: Relative, magnitude: Fraction) -> Fraction:
-        wanted, _ = precision_for(goal.share * magnitude, two_sided(self.gamma / 2))
-        return wanted
+        return precision_for(goal.share * magnitude, two_sided(self.gamma / 2))
 
     def floor(self, funds: Funds) -> Fraction:
         """The least magnitude a relative target is scaled by: m_floor rows' worth."""
@@ -147,7 +146,7 @@ class Linear(Rule):
         gamma = self.gamma / 2 if isinstance(self.goal, Relative) else self.gamma
         half = two_sided(gamma) / math.sqrt(have) * unit * (1 + 2**-50)
         if isinstance(self.goal, Within):
-            wanted, _ = precision_for(self.goal.amount / self.unit, two_sided(self.gamma))
+            wanted = precision_for(self.goal.amount / self.unit, two_sided(self.gamma))
             if have >= wanted:
                 half = min(half, float(self.goal.amount))
         value = float(self.value(cell, held) * self.unit)

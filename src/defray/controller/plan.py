@@ -6,19 +6,22 @@ where the quote says exact the charge equals it to the last digit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Final, Literal
+from typing import Final
 
 from defray.controller.ask import Ask, Funds, Held
 from defray.controller.linear import Count
-from defray.controller.measures import rules_of
 from defray.controller.rule import NOTHING, Need, Wants
+from defray.controller.rules import rules_of
 from defray.core.allocate import residual
 from defray.core.amounts import dyadic_up, quanta_down, quanta_up, rho_of, support_of
+from defray.core.contract import Purse
 from defray.core.target import (
     LATTICE_BITS,
+    MAX_SCALE,
     Lattice,
     Relative,
     Spend,
@@ -26,10 +29,9 @@ from defray.core.target import (
     sigma_at_least,
     sigma_at_most,
 )
+from defray.errors import TargetError
 from defray.support.exact import Block
 from defray.support.known import Known
-
-Purse = Literal["answer", "diagnostic"]
 
 MAX_SEARCHED: Final = 200
 """The most cells of a data-dependent ask for which the best accuracy that still fits is looked for."""
@@ -75,7 +77,9 @@ class Step:
 
     @property
     def hopeless(self) -> bool:
-        return all(n.hopeless for needs in self.needs for n in needs)
+        """Whether nothing that is asked can be met."""
+        found = [n.hopeless for needs in self.needs for n in needs]
+        return bool(found) and all(found)
 
 
 def plan(ask: Ask, held: Held, funds: Funds) -> Step:
@@ -178,6 +182,8 @@ def _noise(
     if given:
         quanta = quanta_down(support_of(missing, reach), total)
         sigma, precision = sigma_at_least(rho_of(quanta, total), reach)
+        if math.ldexp(sigma, lattice.bits) > MAX_SCALE:
+            raise TargetError("this rho is too small to be drawn", hint="spend more")
         return sigma, precision, quanta
     sigma, precision = sigma_at_most(dyadic_up(missing), lattice)
     return sigma, precision, quanta_up(reach**2 / (2 * Fraction(sigma) ** 2), total)
@@ -234,13 +240,14 @@ def best_fit(ask: Ask, held: Held, funds: Funds) -> Ask | None:
 
 def _alike(ask: Ask, held: Held) -> tuple[Ask, Held]:
     """One cell of each kind: those of which the same is known have the same price."""
-    kinds: dict[tuple[Fraction, ...], int] = {}
+    kinds: dict[tuple[tuple[Fraction, ...], tuple[bool, ...]], int] = {}
     for i in range(len(ask.compiled.cells)):
-        kinds.setdefault(tuple(row[i].precision for row in held.known), i)
+        known = tuple(row[i].precision for row in held.known)
+        kinds.setdefault((known, tuple(b.empty[i] for b in ask.compiled.blocks)), i)
     at = sorted(kinds.values())
     few = replace(ask, compiled=ask.compiled.only(at))
     if ask.simultaneous:  # the same miss probability for each of the cells that are left
-        few = replace(few, confidence=1 - ask.miss * len(at))
+        few = replace(few, confidence=1 - ask.miss * len(at) * len(ask.goals))
     return few, Held([[row[i] for i in at] for row in held.known])
 
 

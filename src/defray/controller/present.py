@@ -8,9 +8,9 @@ from fractions import Fraction
 
 from defray.controller.ask import Ask, Funds, Held
 from defray.controller.linear import Linear
-from defray.controller.measures import rules_of
 from defray.controller.plan import Purchase
 from defray.controller.rule import Estimate, Rule
+from defray.controller.rules import rules_of
 from defray.core.amounts import rho_of, support_of
 from defray.core.answer import Answer, Item, Row
 from defray.core.contract import RELATION
@@ -211,7 +211,7 @@ def reused(rule: Rule, cell: int, before: Held) -> Fraction:
     if not have:
         return have
     if isinstance(rule.goal, Within):
-        wanted, _ = precision_for(rule.goal.amount / rule.unit, two_sided(rule.gamma))
+        wanted = precision_for(rule.goal.amount / rule.unit, two_sided(rule.gamma))
         have = min(have, wanted)
     elif not isinstance(rule.goal, Relative):
         return min(support_of(have, rule.reach), rule.goal.rho)

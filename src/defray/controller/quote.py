@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 from defray.controller.ask import Ask, Funds, Held
-from defray.controller.measures import rules_of
 from defray.controller.plan import Price
 from defray.controller.present import items_of, reused, version_notes
 from defray.controller.refuse import best_goals
+from defray.controller.rules import rules_of
 from defray.core.amounts import rho_of
 from defray.core.answer import Quote
 
@@ -18,8 +18,7 @@ def quote_of(ask: Ask, held: Held, funds: Funds, price: Price, version: int) -> 
     total, step = funds.total, price.step
     low, high = rho_of(price.low, total), rho_of(price.high, total)
     first = rho_of(step.charge, total)
-    purse: Fraction = getattr(funds, step.purse)
-    fits = high <= funds.answer and first <= purse
+    fits = high <= funds.answer and first <= funds.left(step.purse)
     credit = sum(
         (
             max(reused(rule, i, held) for i in range(len(ask.compiled.cells)))

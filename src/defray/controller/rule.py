@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal
 
 from defray.controller.ask import Ask, Funds, Held
 from defray.core.amounts import dyadic_up
+from defray.core.contract import Purse
 from defray.support.exact import Block
 
 Wants = dict[int, Fraction]
@@ -48,7 +48,7 @@ class Need:
 
     wants: Wants
     final: bool = True
-    purse: Literal["answer", "diagnostic"] = "answer"
+    purse: Purse = "answer"
     settles: bool = False
     hopeless: bool = False
     least: Wants = field(default_factory=dict)

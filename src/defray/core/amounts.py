@@ -97,12 +97,6 @@ def float_down(x: Fraction) -> float:
     return math.nextafter(f, -math.inf) if Fraction(f) > x else f
 
 
-def float_up(x: Fraction) -> float:
-    """The least float >= x."""
-    f = float(x)
-    return math.nextafter(f, math.inf) if Fraction(f) < x else f
-
-
 def support_of(precision: Fraction, reach: Fraction) -> Fraction:
     """Support, in rho, of an estimate of that precision; ``reach`` = k * Delta."""
     return reach * reach * precision / 2

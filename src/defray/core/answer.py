@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from defray.core.contract import RELATION
 from defray.core.grouping import Label
 from defray.errors import MissingExtra
 
@@ -106,7 +107,7 @@ class Answer:
     met: bool
     validity: str = FIXED
     notes: tuple[str, ...] = ()
-    relation: str = "add/remove one unit"
+    relation: str = RELATION
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)

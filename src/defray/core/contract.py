@@ -15,6 +15,9 @@ from defray.core.domain import Domain
 
 RELATION = "add/remove one unit"
 
+Purse = Literal["answer", "diagnostic"]
+"""The two caps inside the one budget: for answers, and for the diagnostics of relative targets."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unit:

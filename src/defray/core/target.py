@@ -163,12 +163,12 @@ class Lattice:
 
 
 @lru_cache(maxsize=4096)
-def precision_for(amount: Fraction, z: float, least: int = 0) -> tuple[Fraction, Lattice]:
-    """The dyadic precision that meets ``amount`` (in units) at normal quantile z, and its lattice."""
-    lattice = Lattice.fine_enough(amount, least)
-    inside = lattice.step * math.floor(amount / lattice.step)
+def precision_for(amount: Fraction, z: float) -> Fraction:
+    """The dyadic precision that meets ``amount`` (in units) at normal quantile z."""
+    step = Lattice.fine_enough(amount).step
+    inside = step * math.floor(amount / step)
     sigma = Fraction(float_down(inside / Fraction(z)))
-    return dyadic_up(1 / (sigma * sigma)), lattice
+    return dyadic_up(1 / (sigma * sigma))
 
 
 @lru_cache(maxsize=4096)

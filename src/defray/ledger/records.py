@@ -23,13 +23,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 from defray.core.canonical import canonical as canonical
+from defray.core.contract import RELATION
+from defray.core.contract import Purse as Purse
 from defray.support.known import UNKNOWN as UNKNOWN
 from defray.support.known import Known as Known
 
-Purse = Literal["answer", "diagnostic"]
 PURSES: tuple[Purse, ...] = ("answer", "diagnostic")
 
 GENESIS = "0" * 64
@@ -47,7 +48,7 @@ class Terms:
     rho: Fraction
     caps: Mapping[Purse, int]
     unit: Mapping[str, Any]
-    relation: str = "add/remove one unit"
+    relation: str = RELATION
 
     def to_json(self) -> dict[str, Any]:
         return {
