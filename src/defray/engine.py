@@ -122,7 +122,7 @@ class Engine:
                     for key, precision in zip(keys, purchase.precisions, strict=True):
                         planned[key] = planned.get(key, Fraction(0)) + (precision or 0)
                 quoted.add(ask.text)
-                spent += rho_of(estimate.high, funds.total)
+                spent += rho_of(estimate.low, funds.total)  # what is certain to be spent
                 quotes.append(quote_of(ask, held, funds, estimate, version))
         return quotes
 

@@ -1,7 +1,7 @@
 """A transcript in memory and a table of known numbers: the controller's loop without a backend.
 
-The controller is pure, so this is all it needs: `Desk.ask` plans, draws noise, fuses and plans again,
-exactly as the engine does, and counts quanta.
+The controller is pure, so this is all it needs: `Desk.ask` plans, draws noise, fuses and plans again, and
+counts quanta.  Unlike the engine it knows one purse only, no ceiling and no limit by the quote.
 """
 
 from __future__ import annotations

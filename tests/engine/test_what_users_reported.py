@@ -105,6 +105,28 @@ def test_a_list_of_questions_has_one_price_with_repeats_credited(tmp_path: Path)
         assert paid == [q.charged_rho for q in quotes]
 
 
+def test_a_list_may_repeat_what_has_no_exact_price(tmp_path: Path):
+    with people(tmp_path, "rho = 10\nm_floor = 50") as session:
+        average = "SELECT AVG(income) FROM people WHERE age > 20 ERROR WITHIN 900"
+        share = "SELECT COUNT(*) FROM people WHERE age > 20 ERROR WITHIN 1%"
+        exact = "SELECT COUNT(*) FROM people WHERE age > 20 ERROR WITHIN 30"
+        quotes = session.quote_all([average, average, share, share, exact])
+        assert [q.exact for q in quotes] == [False, True, False, True, False]
+        assert quotes[1].charged_rho == quotes[3].charged_rho == 0
+        for sql, quote in zip([average, average, share, share, exact], quotes, strict=True):
+            paid = session.ask(sql).charged_rho
+            assert quote.low_rho <= paid <= quote.high_rho * (1 + 1e-12)
+
+
+def test_the_best_that_fits_is_told_for_groups_that_the_question_excludes_too(tmp_path: Path):
+    with people(tmp_path, "rho = 0.1") as session:
+        sql = "SELECT age, COUNT(*) FROM people WHERE age >= 40 GROUP BY age"
+        with pytest.raises(BudgetRefused) as caught:
+            session.ask(sql, within=0.001)
+        best = float(caught.value.context["best"]["count"])
+        assert session.ask(sql, within=best).met
+
+
 def test_price_falls_with_the_tolerance_and_order_does_not_matter(tmp_path: Path):
     sql = "SELECT COUNT(*) FROM people"
     with people(tmp_path, "rho = 10") as session:

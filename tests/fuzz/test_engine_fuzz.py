@@ -114,7 +114,11 @@ def campaign(folder: Path, seed: str, count: int) -> Counter[str]:
         spent = 0.0
         for text in texts(seed, count):
             a, b = attempt(one, text), attempt(two, text)
-            assert type(a) is type(b), (text, a, b)
+            # An average is refused by its noisy count, which differs from draw to draw.
+            assert type(a) is type(b) or TooFewRows in (type(a), type(b)), (text, a, b)
+            if type(a) is not type(b):
+                spent = one.balance()["spent_rho"]
+                continue
             if isinstance(a, DefrayError):
                 # What remains may differ after an average; nothing else in a message may.
                 assert isinstance(a, Refused) or str(a) == str(b)

@@ -92,7 +92,6 @@ def releases(session: Session, measure: str, rho: float) -> np.ndarray:
     return np.array([row.value for row in answer])
 
 
-@pytest.mark.slow
 @pytest.mark.statistics
 @pytest.mark.parametrize("faulty", [False, True], ids=["as-built", "half-the-noise"])
 @pytest.mark.parametrize(("measure", "top", "rows"), CASES)
