@@ -142,12 +142,18 @@ class Engine:
             with self.ledger.view() as view:
                 version = self._version(view, fingerprint)
                 held, funds = self._held(ask, view, version), self._funds(view, ceiling)
+                closed = view.closed
             estimate = price(ask, held, funds)
+            if closed and (estimate.step.purchases or estimate.step.hopeless):
+                raise LedgerError(
+                    "the contract was closed; only what is known already is answered",
+                    hint="what was asked and answered before is in its history",
+                )
             refusal = self._refusal(ask, held, funds, estimate)
             if refusal is not None:
                 raise refusal
             if not estimate.step.purchases:
-                return answer_of(ask, Bought(held, held, ()), funds, version)
+                return answer_of(ask, Bought(held, held, ()), funds, version, self.contract.unit)
             exact_cells = self._source.scan(_scan(ask.compiled), control)
             if self._source.fingerprint() != fingerprint:
                 continue  # another version was scanned: nothing was drawn, start over
@@ -214,6 +220,7 @@ class Engine:
             diagnostic=left("diagnostic"),
             probe=contract.xi * total / (contract.horizon or DEFAULT_PROBES),
             ceiling=None if ceiling is None else ceiling - rho_of(charged, total),
+            charged=rho_of(charged, total),
             m_floor=contract.m_floor,
             n_max=contract.n_max,
         )
@@ -230,7 +237,7 @@ class Engine:
             return None
         asked = rho_of(max(estimate.low, step.charge), funds.total)
         if funds.ceiling is not None and asked > funds.ceiling:
-            return over_ceiling(asked, funds.ceiling)
+            return over_ceiling(asked, funds.ceiling, funds.charged)
         first = rho_of(step.charge, funds.total)
         needed = asked if step.purse == "answer" else first
         available = funds.left(step.purse)
@@ -292,7 +299,8 @@ class Engine:
         funds = self._funds(tx, ceiling, charged)
         if stopped and plan(ask, held, funds).hopeless:
             return too_few_rows(rho_of(charged, funds.total))
-        return answer_of(ask, Bought(before, held, bill), funds, version, stopped)
+        bought = Bought(before, held, bill)
+        return answer_of(ask, bought, funds, version, self.contract.unit, stopped)
 
     def _measure(
         self, ask: Ask, step: Step, exact_cells: Exact, tx: Transaction, name: str
@@ -338,11 +346,6 @@ class Engine:
     def _version(self, view: View, fingerprint: str) -> int:
         """The data version that an ask belongs to: the newest, or (L12) the next one, to be opened by
         the first purchase, where the data or the declared domain is another."""
-        if view.closed:
-            raise LedgerError(
-                "the contract was closed; it answers no more questions",
-                hint="its history and audit can still be read",
-            )
         epoch = view.epoch
         if epoch is None:
             return 1

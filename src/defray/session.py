@@ -121,6 +121,12 @@ class Session:
         self._engine = engine
         self._cleanup = cleanup
 
+    def __repr__(self) -> str:
+        contract = self.contract
+        return (
+            f"<contract on {contract.table}: rho {float(contract.rho):g}, protects {contract.unit}>"
+        )
+
     @property
     def contract(self) -> Contract:
         return self._engine.contract

@@ -97,7 +97,7 @@ def test_a_file_of_questions(defray: Any) -> None:
     assert defray("history", "--limit", "1", "--json").json["total"] == 2
 
 
-def test_a_file_stops_at_the_first_error_and_says_where(defray: Any) -> None:
+def test_a_file_with_a_mistake_costs_nothing_and_says_where(defray: Any) -> None:
     (defray.folder / "q.sql").write_text(
         FILE + "SELECT COUNT(*) FROM people\nWHERE age = 'x'\nERROR WITHIN 10;\n"
     )
@@ -107,8 +107,15 @@ def test_a_file_stops_at_the_first_error_and_says_where(defray: Any) -> None:
         assert "q.sql, line 5 (question 4): " in said.err
         assert "    WHERE age = 'x'\n                ^^^" in said.err
     document = defray("ask", "q.sql", "--json").json
-    assert len(document["answers"]) == 3
     assert document["error"]["code"] == "query-refused"
+    assert defray("balance", "--json").json["spent_rho"] == 0
+
+
+def test_a_file_stops_where_the_budget_ends(defray: Any) -> None:
+    (defray.folder / "q.sql").write_text(FILE + "SELECT COUNT(*) FROM people ERROR WITHIN 0.01;\n")
+    document = defray("ask", "q.sql", "--json").json
+    assert len(document["answers"]) == 3
+    assert document["error"]["code"] == "budget-exceeded"
 
 
 def test_sql_from_stdin_is_one_question(shared: Any) -> None:
@@ -177,7 +184,8 @@ def test_backup_and_close(defray: Any) -> None:
     assert defray("close").code == 2
     certificate = defray("close", "--yes", "--json").json
     assert certificate["entries"] == 4
-    late = defray("ask", FORTIES, "--within", "10")
+    assert "charged 0 rho" in defray("ask", FORTIES, "--within", "10").out  # known, so still free
+    late = defray("ask", FORTIES, "--within", "5")
     assert late.code == 5
     assert "closed" in late.err
 

@@ -128,6 +128,7 @@ def _footer(answer: Answer) -> None:
     for text in answer.notes:
         say(f"note: {text}", "dim")
     say(f"answered: {answer.question}", "dim")
+    say(f"{answer.relation}; {answer.validity}", "dim")
     say(numbers.ROUNDED, "dim")
 
 

@@ -181,8 +181,8 @@ def check(contract: Named = None, *, delta: Delta = None, json: Json = False) ->
 
 @app.command(group=curating)
 def close(
-    *,
     contract: Named = None,
+    *,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
@@ -191,8 +191,10 @@ def close(
 
     what = contract_of(contract)
     if not yes:
-        hint = "add --yes to close it; answers already given can still be read in the history"
-        raise BadInput("a closed contract answers no more questions; nothing was done", hint=hint)
+        what_it_means = (
+            "closing is for ever: afterwards only what is known already is answered, free"
+        )
+        raise BadInput(f"{what_it_means}; nothing was done", hint="add --yes to close it")
     certificate = books.end(what)
     if json:
         show(certificate)
@@ -287,8 +289,8 @@ def history(
     """Every question that was paid for, oldest first."""
     from defray.cli import books
 
-    if limit is not None and limit < 0:
-        raise BadInput(f"--limit must be at least 0, not {limit}")
+    if limit is not None and limit < 1:
+        raise BadInput(f"--limit must be at least 1, not {limit}", hint="--limit 10")
     asks = books.read_history(contract_of(contract))
     newest = asks if limit is None else asks[max(0, len(asks) - limit) :]
     if json:

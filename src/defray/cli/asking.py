@@ -13,7 +13,7 @@ from defray.cli.progress import ScanBar
 from defray.cli.questions import Questions, read_questions
 from defray.cli.screen import say, show
 from defray.core.answer import Answer
-from defray.errors import Cancelled, DefrayError
+from defray.errors import BadInput, Cancelled, DefrayError
 from defray.session import Session
 
 __all__ = ["ask", "quote", "read_questions"]
@@ -45,17 +45,21 @@ def quote(
 
 
 def _blame(session: Session, questions: Questions, arguments: dict[str, Any]) -> None:
-    """Raise the error of the first question of a file that has one of its own, saying which it is."""
+    """Raise the mistake of the first question of a file that has one, saying which it is."""
+    known = ("within", "confidence", "rho", "simultaneous", "snap")
+    wish = {name: arguments[name] for name in known}
     for i, statement in enumerate(questions.statements):
         try:
-            session.quote(statement.sql, **arguments)
-        except DefrayError as error:
+            session.quote(statement.sql, **wish)
+        except BadInput as error:
             raise questions.place(i, error) from None
 
 
 def ask(session: Session, questions: Questions, arguments: dict[str, Any]) -> int:
     """Answers, and the exit code.  A file stops at the first question that fails; what was answered
     before it is shown."""
+    if not questions.single:
+        _blame(session, questions, arguments)  # nothing is charged for a file with a mistake in it
     done: list[Answer] = []
     machine = screen.json_wanted()
     for i, statement in enumerate(questions.statements):

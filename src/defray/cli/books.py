@@ -172,10 +172,11 @@ def show_balance(b: Mapping[str, Any]) -> None:
                 f"{rho(p['remaining_rho'])} remain"
             )
     left = b["counts_left"]
-    say(
-        f"about {left['number']:,} more fresh counts within {left['within']} at "
-        f"{percent(left['confidence'])} fit; what is already known stays free"
-    )
+    if not b["closed"]:
+        say(
+            f"about {left['number']:,} more fresh counts within {left['within']} at "
+            f"{percent(left['confidence'])} fit; what is already known stays free"
+        )
     if "epsilon" in b:
         e = b["epsilon"]
         say(
@@ -184,7 +185,7 @@ def show_balance(b: Mapping[str, Any]) -> None:
         )
     say(f"protects {b['unit']}; {b['relation']}; data version {b['data_version']}", "dim")
     if b["closed"]:
-        say("the contract is closed: it answers no more questions", "yellow")
+        say("the contract is closed: only what is known already is answered", "yellow")
     for text in b["notes"]:
         say(f"note: {text}", "dim")
 

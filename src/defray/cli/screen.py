@@ -33,6 +33,11 @@ _json = False
 def begin(tokens: Sequence[str]) -> None:
     """Start over for one command: an error must know how to speak even if the command was not understood."""
     global _json
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(
+            stream, "reconfigure"
+        ):  # what the terminal cannot show is shown as \\x.. escapes
+            stream.reconfigure(errors="backslashreplace")
     options = tokens[: tokens.index("--")] if "--" in tokens else tokens
     _json = "--json" in options
     out.cache_clear()

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from defray.core.contract import Purse
 from defray.core.numbers import show_number
-from defray.core.target import Goal, Relative
+from defray.core.target import Goal, Relative, Spend
 from defray.support.exact import Compiled
 from defray.support.known import Known
 
@@ -45,6 +45,9 @@ class Ask:
             if len(goals) == 1
             else ", ".join(f"{g} FOR {a}" for g, a in zip(goals, aliases, strict=True))
         )
+        sure = f"AT CONFIDENCE {show_number(self.confidence * 100)}%"
+        if isinstance(self.goals[0], Spend):
+            return f"{sure} /* {shown} */"
         clause = f"ERROR WITHIN {shown} AT CONFIDENCE {show_number(self.confidence * 100)}%"
         return f"{clause} SIMULTANEOUS" if self.simultaneous else clause
 
@@ -124,6 +127,7 @@ class Funds:
     diagnostic: Fraction = Fraction(0)
     probe: Fraction = Fraction(0)
     ceiling: Fraction | None = None
+    charged: Fraction = Fraction(0)
     m_floor: Fraction | None = None
     n_max: int | None = None
 

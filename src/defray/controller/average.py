@@ -169,11 +169,11 @@ class Average(Rule):
         return precision_of(funds.total / 2**20, self.count.reach)
 
     def _least_count(self, tolerance: float, funds: Funds) -> float:
-        """The fewest rows whose average could be afforded at all with what may be spent."""
-        if funds.spendable <= 0:
+        """The fewest rows whose average the contract could pay for at all."""
+        if funds.answer <= 0:
             return math.inf
         price = support_of(self._least_centred(tolerance, 1), self.centred.reach)
-        return math.sqrt(price / funds.spendable)
+        return math.sqrt(price / funds.answer)
 
     def _half_width(self, cell: int, held: Held) -> float:
         """Half of the interval, in units; infinite while a part is unknown."""

@@ -13,7 +13,7 @@ from defray.controller.rule import Estimate, Rule
 from defray.controller.rules import rules_of
 from defray.core.amounts import rho_of, support_of
 from defray.core.answer import Answer, Item, Row
-from defray.core.contract import RELATION
+from defray.core.contract import RELATION, Unit
 from defray.core.target import Relative, Within, precision_for, two_sided
 from defray.query.descriptor import Having
 
@@ -48,7 +48,9 @@ class Bought:
         return sum(p.charges[cell] for p in self.purchases if p.block in blocks)
 
 
-def answer_of(ask: Ask, bought: Bought, funds: Funds, version: int, stopped: str = "") -> Answer:
+def answer_of(
+    ask: Ask, bought: Bought, funds: Funds, version: int, unit: Unit, stopped: str = ""
+) -> Answer:
     """The answer from one state of the transcript; ``stopped`` says why targets were left unmet."""
     question = ask.compiled.question
     rows, met = rows_of(ask, bought, funds)
@@ -63,6 +65,11 @@ def answer_of(ask: Ask, bought: Bought, funds: Funds, version: int, stopped: str
         notes.append(f"thresholds were snapped outward; answered: {ask.text}")
     if stopped:
         notes.append(f"stopped before the target was met: {stopped}")
+    if unit.column is not None:
+        notes.append(
+            f"at most {unit.max_rows} rows of one {unit.column} are counted; the interval does not cover "
+            "the rows left out"
+        )
     if any(a.function != "COUNT" for a in question.aggregates):
         notes.append(CLAMPED)
     return Answer(

@@ -54,10 +54,12 @@ def over_budget(
     )
 
 
-def over_ceiling(asked: Fraction, ceiling: Fraction) -> MaxRhoRefused:
-    """The caller's own max_rho does not cover it."""
+def over_ceiling(asked: Fraction, ceiling: Fraction, charged: Fraction) -> MaxRhoRefused:
+    """The caller's own max_rho does not cover it (any more, after what was charged already)."""
+    already = f", of which {show_rho(charged)} are charged already" if charged else ""
     return MaxRhoRefused(
-        f"this costs {show_rho(asked)} rho, more than max_rho {show_rho(ceiling)}",
+        f"this costs {show_rho(asked)} rho{' more' if charged else ''}, too much for max_rho = "
+        f"{show_rho(ceiling + charged)}{already}",
         hint="raise max_rho or ask for less accuracy",
         limit="max_rho",
         asked=float(asked),

@@ -115,6 +115,9 @@ class Answer:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __getitem__(self, index: int) -> Row:
+        return self.rows[index]
+
     @property
     def only(self) -> Row:
         """The row of a one-row answer; ValueError for a table."""
@@ -209,7 +212,11 @@ class Answer:
         return (
             f"<table><caption>{escape(self.question)} &mdash; {self.confidence:.4g} confidence, "
             f"charged {self.charged_rho:.4g} rho</caption><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table>"
+            f"<tbody>{body}</tbody><tfoot><tr><td colspan='99'>"
+            + "<br>".join(
+                escape(text) for text in (f"{self.relation}; {self.validity}", *self.notes)
+            )
+            + "</td></tr></tfoot></table>"
         )
 
 
