@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from defray.config.blocks import left_out
 from defray.config.fields import is_name, toml_key, toml_string
 from defray.config.keys import key_at
 from defray.config.places import table_name
-from defray.config.reader import parse_contract
 from defray.config.schema import Found, names_and_types
 from defray.core.contract import SourceSpec
-from defray.errors import ContractError
 
 _EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "integer": ("min = 0", "max = 120", "bounds = [0, 120]   # only if it may be summed"),
@@ -127,11 +126,6 @@ def _value(value: Any) -> str:
     return toml_string(value)
 
 
-def left_out(name: str, why: str) -> str:
-    """The block of a column that cannot be asked about."""
-    return f"# {toml_string(name)} is not declared: {why}\n"
-
-
 def _block(name: str, kind: str | None) -> str:
     if not is_name(name):
         return left_out(name, "its name is empty or has control characters")
@@ -144,13 +138,3 @@ def _block(name: str, kind: str | None) -> str:
         lines.append(f"type = {toml_string(kind)}")
         lines += [f"# {line}" for line in _EXAMPLES.get(kind, ())]
     return "\n".join(lines) + "\n"
-
-
-def is_readable(block: str) -> bool:
-    """Whether the contract reader takes a column's block as it is."""
-    head = 'version = 1\nrho = 1\nunit = "row"\nsource = {kind = "csv", path = "x"}\n'
-    try:
-        parse_contract(head + block, Path("draft.toml"))
-    except ContractError:
-        return False
-    return True

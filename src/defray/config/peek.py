@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from defray.config.draft import is_readable, left_out
+from defray.config.blocks import is_readable, left_out
 from defray.config.fields import is_name, toml_key, toml_string
 from defray.config.schema import Found, connect, literal_path, sql_name, sql_text
 from defray.core.numbers import show_number
