@@ -1,0 +1,78 @@
+"""Answers in every form: the same names and numbers everywhere."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from defray.core.answer import Answer, Item, Row
+from defray.errors import MissingExtra
+
+FIELDS = (
+    "value", "low", "high", "half_width", "confidence", "met", "charged_rho", "reused_rho", "id",
+)  # fmt: skip
+
+
+def row(group: dict[str, object], value: float | None) -> Row:
+    return Row(group, "n", value, -5.0, 105.5, 55.25, 0.95, True, 0.01, 0.002, 3, "17.2")  # type: ignore[arg-type]
+
+
+def answer(*rows: Row) -> Answer:
+    return Answer(
+        "SELECT ...",
+        rows,
+        0.95,
+        False,
+        0.01,
+        0.002,
+        0.9,
+        (Item("count", "answer", 0.01, 2),),
+        1,
+        True,
+    )
+
+
+TABLE = answer(row({"sex": "F", "id": 1}, 50.25), row({"sex": None, "id": 2}, None))
+
+
+def test_a_dict_holds_every_field_and_is_json():
+    document = json.loads(json.dumps(TABLE.to_dict(), allow_nan=False))
+    assert set(FIELDS) <= set(document["rows"][0])
+    assert document["rows"][1]["group"] == {"sex": None, "id": 2}
+    assert document["relation"] == "add/remove one unit"
+
+
+def test_tables_have_the_groups_then_the_fields_and_no_name_twice():
+    for columns, first in (
+        (TABLE.to_arrow().column_names, TABLE.to_arrow().column("value")[0].as_py()),
+        (list(TABLE.to_pandas().columns), TABLE.to_pandas()["value"][0]),
+        (TABLE.to_polars().columns, TABLE.to_polars()["value"][0]),
+    ):
+        assert columns[:2] == ["sex", "group_id"]
+        assert set(FIELDS) <= set(columns)
+        assert first == 50.25
+    assert TABLE.to_polars()["value"][1] is None
+
+
+def test_a_one_row_answer_is_its_row():
+    single = answer(row({}, 50.25))
+    assert (single.value, single.low, single.high) == (50.25, -5.0, 105.5)
+    assert single.id == "17.2"
+    with pytest.raises(ValueError, match="2 rows"):
+        _ = TABLE.value
+
+
+def test_a_notebook_shows_groups_interval_and_relation_escaped():
+    html = answer(row({"city": "<b>"}, 1.0))._repr_html_()
+    assert "&lt;b&gt;" in html
+    assert "add/remove one unit" in html
+    assert "NULL" in TABLE._repr_html_()
+
+
+def test_a_missing_package_is_named_with_its_cure(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(MissingExtra, match="polars") as caught:
+        TABLE.to_polars()
+    assert "defray[polars]" in caught.value.hint
