@@ -34,6 +34,10 @@ class Linear(Rule):
 
     role = "count"
 
+    def __init__(self, ask: Ask, index: int) -> None:
+        super().__init__(ask, index)
+        self._halves: dict[Fraction, float] = {}
+
     @property
     def unit(self) -> Fraction:
         return self.block(self.role).unit
@@ -139,18 +143,27 @@ class Linear(Rule):
 
     def estimate(self, cell: int, held: Held) -> Estimate:
         have = self.precision(cell, held)
-        unit = float(self.unit)
         if not have:
             return Estimate(None, -math.inf, math.inf)
+        half = self._halves.get(have)
+        if half is None:
+            half = self._halves[have] = self._half_width(have)
+        value = self.approximate(cell, held)
+        return Estimate(value, value - half, value + half)
+
+    def approximate(self, cell: int, held: Held) -> float:
+        """The fused value in the aggregate's own units, rounded once."""
+        return float(self.value(cell, held) * self.unit)
+
+    def _half_width(self, have: Fraction) -> float:
         # A relative target spent half of gamma on the bound it was priced by.
         gamma = self.gamma / 2 if isinstance(self.goal, Relative) else self.gamma
-        half = two_sided(gamma) / math.sqrt(have) * unit * (1 + 2**-50)
+        half = two_sided(gamma) / math.sqrt(have) * float(self.unit) * (1 + 2**-50)
         if isinstance(self.goal, Within):
             wanted = precision_for(self.goal.amount / self.unit, two_sided(self.gamma))
             if have >= wanted:
                 half = min(half, float(self.goal.amount))
-        value = float(self.value(cell, held) * self.unit)
-        return Estimate(value, value - half, value + half)
+        return half
 
 
 class Count(Linear):
@@ -162,6 +175,9 @@ class Count(Linear):
 
     def value(self, cell: int, held: Held) -> Fraction:
         return self._known(cell, held).value
+
+    def approximate(self, cell: int, held: Held) -> float:
+        return self._known(cell, held).approximate
 
     def direct(self, cell: int, held: Held, precision: Fraction) -> Wants:
         return {self.parts["count"]: precision}

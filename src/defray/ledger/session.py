@@ -18,7 +18,8 @@ from defray.ledger.records import GENESIS, UNKNOWN, Entry, Epoch, Known, Purse, 
 _CHUNK: Final = 500
 KNOWN: Final = "SELECT key, precision, weighted, releases, last, idx, promises FROM known"
 _ONE: Final = f"{KNOWN} WHERE key = ?"
-_MANY: Final = f"{KNOWN} WHERE key IN ({','.join('?' * _CHUNK)})"
+_SIZES: Final = (8, 64, _CHUNK)
+_MANY: Final = {n: f"{KNOWN} WHERE key IN ({','.join('?' * n)})" for n in _SIZES}
 
 
 UNREADABLE: Final = (KeyError, TypeError, ValueError, ZeroDivisionError, RecursionError)
@@ -132,8 +133,9 @@ class SqliteView:
         found: dict[bytes, Known] = {}
         for start in range(0, len(keys), _CHUNK):
             part = list(keys[start : start + _CHUNK])
-            part += [part[-1]] * (_CHUNK - len(part))
-            for row in sql.execute(_MANY, part):
+            size = next(n for n in _SIZES if n >= len(part))  # few statements, which SQLite keeps
+            part += [part[-1]] * (size - len(part))
+            for row in sql.execute(_MANY[size], part):
                 found[row[0]] = known_of(row[1:])
         return [found.get(key, UNKNOWN) for key in keys]
 

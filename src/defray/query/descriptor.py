@@ -21,13 +21,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
-from typing import Any, Literal
+from typing import Literal
 
-from defray.core.canonical import canonical
 from defray.core.domain import Domain
 from defray.core.grouping import Group, Label
 from defray.core.intervals import Atoms
-from defray.query.region import EVERYWHERE, Region, Regions
+from defray.query.region import EVERYWHERE, Region, Regions, digest
 
 Function = Literal["COUNT", "SUM", "AVG"]
 
@@ -51,9 +50,9 @@ class Measure:
 COUNT = Measure("count")
 
 
-def key(measure: Measure, region: Any) -> bytes:
-    """16 bytes that identify a functional of one domain; ``region`` is its canonical JSON."""
-    return hashlib.sha256(canonical([str(measure), region])).digest()[:16]
+def key(measure: Measure, region: Region) -> bytes:
+    """16 bytes that identify a functional of one domain."""
+    return hashlib.sha256(str(measure).encode() + b"\0" + digest(region)).digest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +162,6 @@ def non_null(domain: Domain, regions: Regions, region: Region, column: str) -> R
     return regions.both(region, regions.where(at, domain.columns[at].non_nulls))
 
 
-def cell_regions(
-    domain: Domain, regions: Regions, region: Region, axes: Sequence[Axis]
-) -> list[Region]:
-    """``region`` cut down to each cell of the grouping, row-major."""
-    return [regions.both(region, regions.box(dict(c.sides))) for c in cells(domain, axes)]
+def cell_regions(regions: Regions, region: Region, grouping: Sequence[Cell]) -> list[Region]:
+    """``region`` cut down to each cell of a grouping."""
+    return [regions.both(region, regions.box(dict(c.sides))) for c in grouping]

@@ -20,6 +20,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -38,13 +39,14 @@ class Node:
     means.
     """
 
-    __slots__ = ("__weakref__", "_hash", "column", "edges", "runs")
+    __slots__ = ("__weakref__", "_digest", "_hash", "column", "edges", "runs")
 
     def __init__(self, column: int, edges: tuple[tuple[Atoms, Region], ...]) -> None:
         self.column: Final = column
         self.edges: Final = edges
         self.runs: Final = sum(len(atoms) for atoms, _ in edges)
         self._hash: Final = hash((column, edges))
+        self._digest: bytes | None = None
 
     def __hash__(self) -> int:
         return self._hash
@@ -58,6 +60,19 @@ class Node:
 
     def __repr__(self) -> str:
         return f"Node({self.column}, {self.edges})"
+
+    @property
+    def digest(self) -> bytes:
+        """32 bytes that identify the region below this node, over the digests of its children."""
+        if self._digest is None:
+            edges = ";".join(f"{atoms}{digest(child).hex()}" for atoms, child in self.edges)
+            self._digest = sha256(f"{self.column}:{edges}".encode()).digest()
+        return self._digest
+
+
+def digest(region: Region) -> bytes:
+    """What identifies a region: equal for equal regions, different for different ones (sha256)."""
+    return region.digest if isinstance(region, Node) else bytes([region])
 
 
 Region = bool | Node

@@ -84,7 +84,8 @@ class Compiled:
 
 def compile_question(question: Question, contract: Contract, regions: Regions) -> Compiled:
     """The blocks of a question under a contract."""
-    rows = contract.unit.max_rows
+    rows, domain = contract.unit.max_rows, contract.domain
+    grouping = cells(domain, question.axes)
     blocks: dict[tuple[Measure, Region], int] = {}
     made: list[Block] = []
 
@@ -93,7 +94,7 @@ def compile_question(question: Question, contract: Contract, regions: Regions) -
         if at is None:
             at = blocks[measure, region] = len(made)
             made.append(
-                make_block(measure, column, region, question.axes, contract.domain, rows, regions)
+                make_block(measure, column, region, question.axes, grouping, domain, rows, regions)
             )
         return at
 
@@ -113,9 +114,7 @@ def compile_question(question: Question, contract: Contract, regions: Regions) -
         if aggregate.function == "SUM":
             roles["sum"] = block(Measure("sum", name), region, name)
         parts.append(roles)
-    return Compiled(
-        question, tuple(cells(contract.domain, question.axes)), tuple(made), tuple(parts)
-    )
+    return Compiled(question, tuple(grouping), tuple(made), tuple(parts))
 
 
 def measured_region(
@@ -132,6 +131,7 @@ def make_block(
     column_read: str | None,
     region: Region,
     axes: tuple[Axis, ...],
+    grouping: Sequence[Cell],
     domain: Domain,
     rows: int,
     regions: Regions,
@@ -152,7 +152,7 @@ def make_block(
         "group": [[domain.names[a.column], a.level] for a in axes],
     }
     touched = {*regions.columns(region), *(a.column for a in axes)}
-    by_cell = cell_regions(domain, regions, region, axes)
+    by_cell = cell_regions(regions, region, grouping)
     return Block(
         measure=measure,
         column=column_read,
@@ -161,7 +161,7 @@ def make_block(
         reach=rows * step_reach,
         middle=middle,
         halves=0 if middle.denominator == 1 else 1,
-        keys=tuple(key(measure, regions.to_json(r)) for r in by_cell),
+        keys=tuple(key(measure, r) for r in by_cell),
         empty=tuple(r is NOWHERE for r in by_cell),
         attributes=tuple(domain.names[i] for i in sorted(touched)),
         weights=weights,
@@ -177,4 +177,5 @@ def block_of(body: Mapping[str, Any], domain: Domain, rows: int) -> Block:
     region = regions.from_json(weights["region"])
     axes = tuple(Axis(domain.names.index(name), level) for name, level in weights["group"])
     measure = Measure.parse(body["measure"])
-    return make_block(measure, measure.column, region, axes, domain, rows, regions)
+    grouping = cells(domain, axes)
+    return make_block(measure, measure.column, region, axes, grouping, domain, rows, regions)

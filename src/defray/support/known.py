@@ -31,6 +31,12 @@ class Known:
     def value(self) -> Fraction:
         return self.weighted / self.precision
 
+    @property
+    def approximate(self) -> float:
+        """The value, rounded once: a quotient of integers, without reducing a fraction first."""
+        top, bottom = self.weighted, self.precision
+        return (top.numerator * bottom.denominator) / (top.denominator * bottom.numerator)
+
     def fused(self, precision: Fraction, value: Fraction, seq: int, index: int) -> Known:
         """This state after one more release of the functional (paper: inverse-variance fusion)."""
         return Known(
