@@ -130,7 +130,7 @@ def lines() -> list[Line]:
         plain,
     )
     compare(
-        "fresh COUNT(*), user unit of 3 rows",
+        "fresh COUNT(*), user unit of 3 rows (kept rows in memory; first scan: below)",
         'unit = {column = "user_id", max_rows = 3}',
         "SELECT COUNT(*) FROM people WHERE age > {n}",
         "SELECT COUNT(*) FROM {source} WHERE age > {n}",
