@@ -24,6 +24,9 @@ from defray.core.target import Relative, Within, one_sided, two_sided
 RESOLVED = 8
 """A count is known well enough to price an average once its error bound is an eighth of it."""
 
+GROUP_PART = 8
+"""A group whose average would take more than this part of what is left is given up: ask for it alone."""
+
 AVG_FLOOR = Fraction(1, 50)
 """Relative targets on an average are scaled by at least this share of half the column's range."""
 
@@ -169,11 +172,13 @@ class Average(Rule):
         return precision_of(funds.total / 2**20, self.count.reach)
 
     def _least_count(self, tolerance: float, funds: Funds) -> float:
-        """The fewest rows whose average the contract could pay for at all."""
-        if funds.answer <= 0:
+        """The fewest rows whose average the contract could pay for at all: one of many groups with a
+        part of what is left only, since the search for a few rows costs everybody."""
+        most = funds.answer if len(self.ask.compiled.cells) == 1 else funds.answer / GROUP_PART
+        if most <= 0:
             return math.inf
         price = support_of(self._least_centred(tolerance, 1), self.centred.reach)
-        return math.sqrt(price / funds.answer)
+        return math.sqrt(price / most)
 
     def _half_width(self, cell: int, held: Held) -> float:
         """Half of the interval, in units; infinite while a part is unknown."""

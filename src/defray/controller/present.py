@@ -28,7 +28,7 @@ COMPARE: Mapping[str, Callable[[float, float], bool]] = {
 
 
 NO_ROWS = "no row can be here: the question excludes this group"
-TOO_FEW = "too few rows"
+TOO_FEW = "too few rows for the asked error"
 FLOORED = "the percentage is of the floor: the value may be smaller"
 
 CLAMPED = (
