@@ -48,7 +48,7 @@ def balance(
         "counts_left": {
             "within": str(goal),
             "confidence": float(level),
-            "number": int((caps["answer"] - spent["answer"]) / each),
+            "number": 0 if closed else int((caps["answer"] - spent["answer"]) / each),
         },
         "unit": str(contract.unit),
         "relation": RELATION,

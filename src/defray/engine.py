@@ -107,7 +107,7 @@ class Engine:
         quotes: list[Quote] = []
         fingerprint = self._source.fingerprint()
         with self.ledger.view() as view:
-            version = self._version(view, fingerprint)
+            version, closed = self._version(view, fingerprint), view.closed
             for ask in asks:
                 held = self._held(ask, view, version)
                 funds = self._funds(view)
@@ -115,6 +115,8 @@ class Engine:
                 estimate, held = _planned_price(ask, held, funds, planned, uncertain, quoted)
                 if not estimate.exact:
                     uncertain.update(ask.compiled.keys)
+                if closed and not _free(estimate):
+                    raise _closed()
                 if estimate.step.hopeless:
                     raise too_few_rows(Fraction(0))
                 for purchase in estimate.step.purchases:
@@ -144,11 +146,8 @@ class Engine:
                 held, funds = self._held(ask, view, version), self._funds(view, ceiling)
                 closed = view.closed
             estimate = price(ask, held, funds)
-            if closed and (estimate.step.purchases or estimate.step.hopeless):
-                raise LedgerError(
-                    "the contract was closed; only what is known already is answered",
-                    hint="what was asked and answered before is in its history",
-                )
+            if closed and not _free(estimate):
+                raise _closed()
             refusal = self._refusal(ask, held, funds, estimate)
             if refusal is not None:
                 raise refusal
@@ -163,6 +162,8 @@ class Engine:
                 if tx.epoch is None or tx.epoch.counter != version:
                     tx.open_epoch(fingerprint, self._domain_json)
                 outcome = self._buy(ask, exact_cells, tx, ceiling, (held, estimate))
+            if isinstance(outcome, Answer):
+                self._joined = version
             lost = outcome is None
             if outcome is None:
                 continue  # a race for the budget was lost: look again, at no cost
@@ -390,6 +391,17 @@ def _planned_price(
         estimate = price(ask, held, funds)
     # More knowledge can only make it cheaper.
     return (replace(estimate, low=0, exact=False) if touched else estimate), held
+
+
+def _free(estimate: Price) -> bool:
+    return not estimate.step.purchases and not estimate.step.hopeless
+
+
+def _closed() -> LedgerError:
+    return LedgerError(
+        "the contract was closed; only what is known already is answered",
+        hint="what was asked and answered before is in its history",
+    )
 
 
 def _counter(view: View) -> int:

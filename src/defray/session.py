@@ -70,7 +70,9 @@ def _guarded(name: str, callback: Callable[C, R] | None) -> Callable[C, R] | Non
     if callback is None:
         return None
     if not callable(callback):
-        raise BadInput(f"{name} must be a function, not {callback!r}", hint="or leave it out")
+        raise BadInput(
+            f"{name} must be a function, not {type(callback).__name__}", hint="or leave it out"
+        )
 
     def call(*args: C.args, **kwargs: C.kwargs) -> R:
         try:
@@ -101,9 +103,7 @@ def _seconds(timeout: Any) -> float | None:
     except (TypeError, ValueError, OverflowError):
         seconds = 0.0
     if not 0 < seconds <= threading.TIMEOUT_MAX:
-        raise BadInput(
-            f"timeout must be a positive number of seconds, not {timeout!r}", hint="timeout=30"
-        )
+        raise BadInput("timeout must be a positive number of seconds", hint="timeout=30")
     return seconds
 
 
@@ -221,7 +221,7 @@ class Session:
             if b"\0" in str(place).encode():
                 raise ValueError
         except (TypeError, ValueError):
-            raise BadInput(f"not a path: {path!r}", hint="name a new file") from None
+            raise BadInput("backup takes the path of a new file", hint='"copy.ledger"') from None
         self._engine.ledger.backup(place)
 
     @shielded

@@ -347,14 +347,21 @@ def test_a_change_during_the_scan_is_noticed(
     monkeypatch.undo()
     assert source.scan(ALL).rows == [1]
     same = (tmp_path / "people.parquet").read_bytes()
+    times = 1
 
     def rewrite(self: DuckDBSource, *args: object) -> object:
+        nonlocal times
         out = run(self, *args)  # type: ignore[arg-type]
-        (tmp_path / "people.parquet").write_bytes(same)
+        if times:
+            times -= 1
+            (tmp_path / "people.parquet").write_bytes(same)
         return out
 
     monkeypatch.setattr(DuckDBSource, "_run", rewrite)
-    assert source.scan(ALL).rows == [1], "the same content again is no change"
+    assert source.scan(ALL).rows == [1], "the same content again is no change: it is read once more"
+    times = 99
+    with pytest.raises(SourceChanged):
+        source.scan(ALL)
     source.close()
 
 

@@ -28,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0 done, 2 bad input, 3 refused, 4 data, 5 ledger, 6 a missing extra, 70 a fault of Defray, 130 stopped
     by Ctrl-C, 74 the output could not be written, 141 whoever read it left early.
     """
+    _open_standard_streams()
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = _run(tokens)
@@ -87,6 +88,16 @@ def _usage(error: CycloptsError, tokens: list[str]) -> BadInput:
     else:
         hint = f"see {' '.join(['defray', *(error.command_chain or ()), '--help'])}"
     return BadInput(str(error).strip(), hint=hint)
+
+
+def _open_standard_streams() -> None:
+    """A stream that was closed by whoever started us reads as empty and swallows what is written."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115  # open as long as the process
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def _leave_quietly() -> int:

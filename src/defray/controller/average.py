@@ -126,13 +126,9 @@ class Average(Rule):
         wants = {b: self.shared(dyadic_up(p), STAGE_BITS) for b, p in self._wants(parts).items()}
         least = dict(wants)
         most: Wants | None = None
-        if isinstance(self.goal, Within):
-            if funds.n_max is not None:
-                end = self.parts["centred"], self._least_centred(tolerance, funds.n_max)
-                least[end[0]] = max(end[1], least.get(end[0], end[1]))
-            if funds.m_floor is not None:
-                share = 2 * self._least_centred(tolerance, float(funds.m_floor))
-                most = {self.parts["centred"]: share, self.parts["count"]: share * self.half**2}
+        if isinstance(self.goal, Within) and funds.m_floor is not None:
+            share = 2 * self._least_centred(tolerance, float(funds.m_floor))
+            most = {self.parts["centred"]: share, self.parts["count"]: share * self.half**2}
         return Need(wants, final=False, least=least, most=most)
 
     def _tolerance(self, cell: int, held: Held) -> tuple[float, float]:

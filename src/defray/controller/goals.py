@@ -39,13 +39,10 @@ class Wish:
         simultaneous: bool | None,
         snap: str | None,
     ) -> Wish:
-        if snap not in (None, "outward"):
-            raise TargetError(f'snap must be "outward" or None, not {snap!r}', hint="leave it out")
-        if simultaneous not in (None, True, False):
-            raise TargetError(
-                f"simultaneous must be True, False or None, not {simultaneous!r}",
-                hint="leave it out",
-            )
+        if snap is not None and (type(snap) is not str or snap != "outward"):
+            raise TargetError('snap must be "outward" or None', hint="leave it out")
+        if simultaneous is not None and type(simultaneous) is not bool:
+            raise TargetError("simultaneous must be True, False or None", hint="leave it out")
         if isinstance(within, Mapping):
             within = tuple(sorted((str(k), _text("within", v)) for k, v in within.items()))
         elif within is not None:

@@ -50,11 +50,18 @@ Truncated = Callable[[int, int], str]
 """The kept rows of a part of the units, as SQL."""
 
 
+MAX_READINGS = 3
+"""How often a scan is done again because files were touched meanwhile, their content unchanged."""
+
+
 @dataclass(slots=True)
 class _Version:
-    """One version of the data, opened: its own instance, so nothing cached outlives the version."""
+    """One version of the data, opened: its own instance, so nothing cached outlives the version.
 
-    fingerprint: str
+    ``seen`` are the files' stamps and the fingerprint that it was opened under.
+    """
+
+    seen: tuple[tuple[Stamp, ...], str]
     opened: Opened
     normals: tuple[Normal, ...]
     table: str
@@ -122,24 +129,29 @@ class DuckDBSource:
         self._identity.after_fork()
 
     def scan(self, scan: Scan, control: Control | None = None) -> Exact:
-        files, before = self._identity.current()
-        watch = Watch(control or Control(), sum(f.size for f in files))
-        watch.check()
-        version = self._open(files, before)
-        failure: DefrayError | None = None
-        exact: Exact | None = None
-        try:
-            exact = self._run(version, scan, watch)
-        except SourceUnavailable as error:
-            failure = error
-        if self._identity.current()[1] != before:
-            raise SourceChanged(
-                "the data changed while it was being read",
-                hint="nothing was spent; ask again once the files hold still",
-            )
-        if exact is None:
-            raise failure or SourceUnavailable("the scan failed")
-        return exact
+        before = self._identity.current()
+        watch = Watch(control or Control(), sum(f.size for f in before[0]))
+        for _ in range(MAX_READINGS):
+            watch.check()
+            version = self._open(*before)
+            failure: DefrayError | None = None
+            exact: Exact | None = None
+            try:
+                exact = self._run(version, scan, watch)
+            except SourceUnavailable as error:
+                failure = error
+            after = self._identity.current()
+            if after == before:
+                if exact is None:
+                    raise failure or SourceUnavailable("the scan failed")
+                return exact
+            if after[1] != before[1]:
+                break
+            before = after  # the same content, but it may have been half written while it was read
+        raise SourceChanged(
+            "the data changed while it was being read",
+            hint="nothing was spent; ask again once the files hold still",
+        )
 
     def kept_rows_sql(self) -> str | None:
         """The truncation as SQL, for benchmarks and tests: it holds the secret, so it goes nowhere else."""
@@ -150,7 +162,8 @@ class DuckDBSource:
 
     def _open(self, files: Sequence[Stamp], fingerprint: str) -> _Version:
         with self._lock:
-            if self._version is None or self._version.fingerprint != fingerprint:
+            seen = (tuple(files), fingerprint)
+            if self._version is None or self._version.seen != seen:
                 self._version = self._make(files, fingerprint)
             return self._version
 
@@ -170,6 +183,11 @@ class DuckDBSource:
         unit = contract.unit
         if unit.column is not None:
             of_unit = pick(opened.columns, unit.column, "unit.column")
+            if of_unit.physical.startswith("UNION"):
+                raise SourceUnavailable(
+                    f"the unit column {unit.column} is of type UNION, which cannot be compared safely",
+                    hint="declare a view that casts it to text as the source",
+                )
             keys = [pick(opened.columns, k, "unit.row_key") for k in unit.row_key]
 
             def kept(part: int, parts: int) -> str:
@@ -187,7 +205,9 @@ class DuckDBSource:
                 )
 
             truncated = kept
-        return _Version(fingerprint, opened, normals, table, truncated, sum(map(_width, raws)))
+        return _Version(
+            (tuple(files), fingerprint), opened, normals, table, truncated, sum(map(_width, raws))
+        )
 
     # -- running ----------------------------------------------------------------------------------
 
