@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Group, Parameter
 
 from defray import __version__
-from defray.cli.screen import say, show
+from defray.cli.screen import json_wanted, say, show
 from defray.errors import BadInput, LedgerCorrupt, TargetError
 
 if TYPE_CHECKING:
@@ -134,6 +135,14 @@ def opened(given: Path | None) -> Session:
     return open_session(contract_path(given))
 
 
+def tell(document: dict[str, Any], in_words: Callable[[dict[str, Any]], None]) -> None:
+    """A document as JSON where that is wanted, else in words."""
+    if json_wanted():
+        show(document)
+    else:
+        in_words(document)
+
+
 # -- the curator -----------------------------------------------------------------------------------
 
 
@@ -173,10 +182,7 @@ def check(contract: Named = None, *, delta: Delta = None, json: Json = False) ->
     from defray.cli import books
 
     words = books.terms_in_words(contract_of(contract), checked_delta(delta))
-    if json:
-        show(words)
-    else:
-        books.show_check(words)
+    tell(words, books.show_check)
 
 
 @app.command(group=curating)
@@ -196,10 +202,7 @@ def close(
         )
         raise BadInput(f"{what_it_means}; nothing was done", hint="add --yes to close it")
     certificate = books.end(what)
-    if json:
-        show(certificate)
-    else:
-        books.show_certificate(certificate)
+    tell(certificate, books.show_certificate)
 
 
 # -- the analyst -----------------------------------------------------------------------------------
@@ -273,10 +276,7 @@ def balance(
     from defray.cli import books
 
     found = books.read_balance(contract_of(contract), within, confidence)
-    if json:
-        show(found)
-    else:
-        books.show_balance(found)
+    tell(found, books.show_balance)
 
 
 @app.command(group=reading)
@@ -305,10 +305,7 @@ def audit(contract: Named = None, *, json: Json = False) -> int:
     from defray.cli import books
 
     found = books.read_audit(contract_of(contract))
-    if json:
-        show(found)
-    else:
-        books.show_audit(found)
+    tell(found, books.show_audit)
     return 0 if found["ok"] else LedgerCorrupt.exit_code
 
 
