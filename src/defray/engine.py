@@ -159,7 +159,7 @@ class Engine:
             with self.ledger.transaction() as tx:
                 if self._version(tx, fingerprint) != version:
                     continue  # a newer version was opened meanwhile
-                if tx.epoch is None or tx.epoch.counter != version:
+                if _counter(tx) != version:
                     tx.open_epoch(fingerprint, self._domain_json)
                 outcome = self._buy(ask, exact_cells, tx, ceiling, (held, estimate))
             if isinstance(outcome, Answer):
@@ -202,8 +202,7 @@ class Engine:
         where ``version`` is still to be opened."""
         compiled = ask.compiled
         keys = [*compiled.keys, *ask.marks]
-        current = view.epoch is not None and view.epoch.counter == version
-        found = view.known(keys) if current else [UNKNOWN] * len(keys)
+        found = view.known(keys) if _counter(view) == version else [UNKNOWN] * len(keys)
         cells = len(compiled.cells)
         blocks = [found[b * cells : (b + 1) * cells] for b in range(len(compiled.blocks))]
         return Held(blocks, dict(zip(ask.marks, found[len(compiled.keys) :], strict=True)))
@@ -405,7 +404,8 @@ def _closed() -> LedgerError:
 
 
 def _counter(view: View) -> int:
-    return 0 if view.epoch is None else view.epoch.counter
+    epoch = view.epoch
+    return 0 if epoch is None else epoch.counter
 
 
 def _ceiling(max_rho: Any) -> Fraction | None:

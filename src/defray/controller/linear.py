@@ -79,7 +79,7 @@ class Linear(Rule):
             worth = quanta_down(missing, funds.total) > 0 and missing * 2**LATTICE_BITS > goal.rho
             return Need(self.direct(cell, held, wanted)) if worth else NOTHING
         assert isinstance(goal, Within)
-        wanted = precision_for(goal.amount / self.unit, two_sided(self.gamma))
+        wanted = self.absolute_precision(goal)
         return Need(self.wants(cell, held, wanted)) if wanted > have else NOTHING
 
     def _want_relative(
@@ -114,6 +114,9 @@ class Linear(Rule):
             return False
         lower, _ = self._magnitude(self.precision(cell, held), cell, held, funds)
         return lower <= self.floor(funds)
+
+    def absolute_precision(self, goal: Within) -> Fraction:
+        return precision_for(goal.amount / self.unit, two_sided(self.gamma))
 
     def relative_precision(self, goal: Relative, magnitude: Fraction) -> Fraction:
         return precision_for(goal.share * magnitude, two_sided(self.gamma / 2))
@@ -159,10 +162,8 @@ class Linear(Rule):
         # A relative target spent half of gamma on the bound it was priced by.
         gamma = self.gamma / 2 if isinstance(self.goal, Relative) else self.gamma
         half = two_sided(gamma) / math.sqrt(have) * float(self.unit) * (1 + 2**-50)
-        if isinstance(self.goal, Within):
-            wanted = precision_for(self.goal.amount / self.unit, two_sided(self.gamma))
-            if have >= wanted:
-                half = min(half, float(self.goal.amount))
+        if isinstance(self.goal, Within) and have >= self.absolute_precision(self.goal):
+            half = min(half, float(self.goal.amount))
         return half
 
 

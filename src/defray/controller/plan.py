@@ -160,6 +160,7 @@ def _purchase(
     if not missing:
         return None
     finest = float(1 / max(missing.values())) ** 0.5
+    # Steps of at most 2**-28 of the smallest sigma: wide noise in the same release still fits the sampler.
     lattice = Lattice.fine_enough(Fraction(finest) * 2 ** (LATTICE_BITS - 28), block.halves)
     sigmas: list[float | None] = [None] * len(block.keys)
     precisions: list[Fraction | None] = [None] * len(block.keys)

@@ -14,7 +14,7 @@ from defray.controller.rules import rules_of
 from defray.core.amounts import rho_of, support_of
 from defray.core.answer import Answer, Item, Row
 from defray.core.contract import RELATION, Unit
-from defray.core.target import Relative, Within, precision_for, two_sided
+from defray.core.target import Relative, Within
 from defray.query.descriptor import Having
 
 COMPARE: Mapping[str, Callable[[float, float], bool]] = {
@@ -218,8 +218,7 @@ def reused(rule: Rule, cell: int, before: Held) -> Fraction:
     if not have:
         return have
     if isinstance(rule.goal, Within):
-        wanted = precision_for(rule.goal.amount / rule.unit, two_sided(rule.gamma))
-        have = min(have, wanted)
+        have = min(have, rule.absolute_precision(rule.goal))
     elif not isinstance(rule.goal, Relative):
         return min(support_of(have, rule.reach), rule.goal.rho)
     return support_of(have, rule.reach)

@@ -131,9 +131,7 @@ class Question:
     @property
     def selects_by_noise(self) -> bool:
         """Whether noisy values decide which rows are shown (their intervals must be simultaneous)."""
-        by_value = any(o.alias is not None for o in self.order)
-        cut = self.limit is not None or self.offset > 0
-        return self.having is not None or by_value or (cut and by_value)
+        return self.having is not None or any(o.alias is not None for o in self.order)
 
 
 @dataclass(frozen=True, slots=True)
