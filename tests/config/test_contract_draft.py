@@ -87,7 +87,7 @@ def test_a_csv_draft_lists_what_is_to_fill_in(tmp_path):
     assert to_fill(text, path) == ["rho", "columns.id.type", 'columns."my age".type',
                                    "columns.sex.type"]  # fmt: skip
     assert SECRET not in text
-    assert "33" not in text
+    assert "33" not in text.replace(str(tmp_path), "")  # the folder may be numbered so
     assert tomllib.loads(text)["source"]["csv"] == {"delimiter": ";"}
     assert tomllib.loads(text)["table"] == "people"
 
@@ -132,7 +132,7 @@ def test_a_draft_is_the_same_whatever_the_rows(tmp_path):
 def test_a_first_line_of_numbers_is_a_row_and_is_not_written_down(tmp_path):
     text = draft(csv_file(tmp_path, f"{SECRET},4711,x\nb,2,y\n"))
     assert SECRET not in text
-    assert "4711" not in text
+    assert "4711" not in text.replace(str(tmp_path), "")
     csv = tomllib.loads(text)["source"]["csv"]
     assert csv == {"header": False, "columns": ["column1", "column2", "column3"]}
 
