@@ -139,7 +139,7 @@ class Satisfy(Unpriced):
         """What may be spent now: ``cap * min(1, t/N) - spent``, t counting this arrival."""
         part = min(Fraction(1), Fraction(pace.arrivals + 1, self.horizon))
         share = part if isinstance(demand.cap, Fraction) else float(part)
-        return demand.cap * share - (demand.cap - demand.available)  # type: ignore[operator]
+        return demand.cap * share - (demand.cap - demand.available)
 
     def grant(self, demand: Demand, pace: Pace) -> Amount:
         room = min(self.unlocked(demand, pace), demand.available)
