@@ -14,18 +14,19 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from defray.controller.ask import Ask, Funds, Held
+from defray.controller.ask import Ask, Funds, Held, Planned
 from defray.controller.goals import Wish, resolve
 from defray.controller.plan import FREE, MAX_STEPS, Price, Purchase, Step, plan, price
 from defray.controller.present import Bought, answer_of
 from defray.controller.quote import quote_of
 from defray.controller.refuse import best_goals, over_budget, over_ceiling, too_few_rows
+from defray.controller.validity import confirming, too_many_looks, validity_of
 from defray.core.amounts import QUANTA, exact, rho_of
 from defray.core.answer import Answer, Quote
 from defray.core.contract import RELATION, Contract
@@ -100,7 +101,7 @@ class Engine:
         Data-dependent prices (averages, percentages) stay ranges, but an exact repeat of one is free.
         """
         asks = [self.prepare(sql, wish) for sql, wish in questions]
-        planned: dict[bytes, Fraction] = {}
+        planned: dict[bytes, list[tuple[Fraction, str]]] = {}
         uncertain: set[bytes] = set()
         quoted: set[str] = set()
         spent = Fraction(0)
@@ -114,15 +115,20 @@ class Engine:
                 funds = replace(funds, answer=max(funds.answer - spent, Fraction(0)))
                 estimate, held = _planned_price(ask, held, funds, planned, uncertain, quoted)
                 if not estimate.exact:
-                    uncertain.update(ask.compiled.keys)
+                    uncertain.update(ask.compiled.credited)
                 if closed and not _free(estimate):
                     raise _closed()
                 if estimate.step.hopeless:
                     raise too_few_rows(Fraction(0))
+                looked = too_many_looks(ask, held, estimate.step, planned)
+                if looked is not None:
+                    raise looked
                 for purchase in estimate.step.purchases:
-                    keys = ask.compiled.blocks[purchase.block].keys
-                    for key, precision in zip(keys, purchase.precisions, strict=True):
-                        planned[key] = planned.get(key, Fraction(0)) + (precision or 0)
+                    block = ask.compiled.blocks[purchase.block]
+                    for keys in filter(None, (block.keys, block.confirms)):
+                        for key, precision in zip(keys, purchase.precisions, strict=True):
+                            if precision is not None:
+                                planned.setdefault(key, []).append((precision, f"q{len(quotes)}"))
                 quoted.add(ask.text)
                 spent += rho_of(estimate.low, funds.total)  # what is certain to be spent
                 quotes.append(quote_of(ask, held, funds, estimate, version))
@@ -133,8 +139,8 @@ class Engine:
     ) -> Answer:
         """Answer a question at the asked accuracy, paying only what the transcript does not hold.
 
-        Raises QueryError or TargetError (bad input), BudgetRefused, MaxRhoRefused or TooFewRows
-        (refused), DataError and LedgerError.
+        Raises QueryError or TargetError (bad input), BudgetRefused, MaxRhoRefused, TooFewRows or
+        TooManyLooks (refused), DataError and LedgerError.
         """
         ask = self.prepare(sql, wish)
         ceiling = _ceiling(max_rho)
@@ -148,7 +154,9 @@ class Engine:
             estimate = price(ask, held, funds)
             if closed and not _free(estimate):
                 raise _closed()
-            refusal = self._refusal(ask, held, funds, estimate)
+            refusal = too_many_looks(ask, held, estimate.step) or self._refusal(
+                ask, held, funds, estimate
+            )
             if refusal is not None:
                 raise refusal
             if not estimate.step.purchases:
@@ -194,7 +202,11 @@ class Engine:
         goals, confidence, simultaneous = resolve(question, wish, contract, groups)
         compiled = compile_question(question, contract, self._regions)
         text = canonical_sql(question, contract.domain, self._regions, contract.table)
-        ask = Ask(compiled, goals, confidence, simultaneous, floor=contract.m_floor)
+        validity = validity_of(question, wish, goals)
+        ask = Ask(
+            compiled, goals, confidence, simultaneous, floor=contract.m_floor, validity=validity
+        )
+        ask = confirming(ask)
         return replace(ask, text=f"{text} {ask.accuracy}")
 
     def _held(self, ask: Ask, view: View, version: int) -> Held:
@@ -278,7 +290,8 @@ class Engine:
             else:
                 estimate = foreseen[1] if held == foreseen[0] else price(ask, held, funds)
                 step = estimate.step
-            refusal = self._refusal(ask, held, funds, estimate, search=False)
+            looked = None if bill else too_many_looks(ask, held, step)
+            refusal = looked or self._refusal(ask, held, funds, estimate, search=False)
             if refusal is not None:
                 if not bill:
                     return None
@@ -319,6 +332,8 @@ class Engine:
             note: dict[str, Any] = {"at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds")}
             if purchase.given:
                 note["given"] = True
+            if ask.tag:
+                note["confirm"] = ask.tag
             tx.append(
                 Release(
                     version=_counter(tx),
@@ -335,7 +350,7 @@ class Engine:
                     charge=purchase.charge,
                     question=ask.text,
                     ask=name,
-                    keys=block.keys,
+                    keys=block.functionals,
                     settles=step.settles if last else (),
                     note=note,
                 )
@@ -371,7 +386,7 @@ def _planned_price(
     ask: Ask,
     held: Held,
     funds: Funds,
-    planned: Mapping[bytes, Fraction],
+    planned: Planned,
     uncertain: set[bytes],
     quoted: set[str],
 ) -> tuple[Price, Held]:

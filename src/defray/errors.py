@@ -10,7 +10,8 @@
     ├── Refused                    well-formed, but the contract does not allow it  exit 3
     │   ├── BudgetRefused          the remaining budget cannot meet the target
     │   ├── MaxRhoRefused          dearer than the caller's own ``max_rho``
-    │   └── TooFewRows             AVG where too few rows can be vouched for
+    │   ├── TooFewRows             AVG where too few rows can be vouched for
+    │   └── TooManyLooks           more looks at a number than were declared
     ├── DataError                  the private side failed; never carries backend text  exit 4
     │   ├── SourceUnavailable
     │   ├── SourceChanged          the data changed during the scan
@@ -156,6 +157,13 @@ class TooFewRows(Refused):
     """An average was asked over a region whose row count cannot be told from zero."""
 
     code = "too-few-rows"
+
+
+class TooManyLooks(Refused):
+    """More looks than ``looks=K`` declared: the number was released for ``asks`` asks already, ``looks``
+    are allowed."""
+
+    code = "too-many-looks"
 
 
 class DataError(DefrayError):

@@ -141,10 +141,11 @@ class Session:
         rho: Any = None,
         simultaneous: bool | None = None,
         snap: str | None = None,
+        validity: str | None = None,
     ) -> Quote:
         """What asking this would cost now; free.  Arguments as in :meth:`ask`."""
         return self._engine.quote(
-            _question(sql), Wish.of(within, confidence, rho, simultaneous, snap)
+            _question(sql), Wish.of(within, confidence, rho, simultaneous, snap, validity)
         )
 
     @shielded
@@ -157,9 +158,10 @@ class Session:
         rho: Any = None,
         simultaneous: bool | None = None,
         snap: str | None = None,
+        validity: str | None = None,
     ) -> list[Quote]:
         """The prices of several questions asked in this order, each crediting the ones before."""
-        wish = Wish.of(within, confidence, rho, simultaneous, snap)
+        wish = Wish.of(within, confidence, rho, simultaneous, snap, validity)
         if isinstance(questions, str) or not isinstance(questions, Iterable):
             raise BadInput("quote_all takes a list of questions", hint="quote takes a single one")
         return self._engine.quote_all([(_question(sql), wish) for sql in questions])
@@ -175,6 +177,7 @@ class Session:
         max_rho: Any = None,
         simultaneous: bool | None = None,
         snap: str | None = None,
+        validity: str | None = None,
         timeout: float | None = None,
         progress: Callable[[float], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
@@ -184,8 +187,10 @@ class Session:
         ``within`` is an error in the aggregate's units (``50``), a percentage (``"2%"``), or a dict by
         alias; ``confidence`` defaults to 95%.  ``rho`` asks instead for the accuracy that much budget buys
         from scratch.  ``max_rho`` refuses anything dearer.  ``simultaneous`` makes the intervals of all
-        cells hold at once.  ``snap="outward"`` widens thresholds that fall inside a bin.  ``timeout`` (s),
-        ``progress`` and ``cancelled`` concern the scan.
+        cells hold at once.  ``snap="outward"`` widens thresholds that fall inside a bin.  ``validity``
+        says what the intervals allow for: ``"fixed"``, ``"anytime"`` (ask on as you like), ``"looks=5"`` or
+        ``"confirm"`` (one release of its own).  ``timeout`` (s), ``progress`` and ``cancelled`` concern
+        the scan.
 
         Raises :class:`~defray.errors.BadInput`, :class:`~defray.errors.Refused`,
         :class:`~defray.errors.DataError` or :class:`~defray.errors.LedgerError`.
@@ -193,7 +198,7 @@ class Session:
         control = Control(
             _guarded("progress", progress), _guarded("cancelled", cancelled), _seconds(timeout)
         )
-        wish = Wish.of(within, confidence, rho, simultaneous, snap)
+        wish = Wish.of(within, confidence, rho, simultaneous, snap, validity)
         return self._engine.ask(_question(sql), wish, max_rho=max_rho, control=control)
 
     @shielded

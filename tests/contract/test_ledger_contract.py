@@ -69,9 +69,9 @@ class TestReading:
             assert view.spent("diagnostic") == 0
             a, b, c = view.known(first.keys)
         p = first.precisions
-        assert a == Known(p[0], 10 * p[0], 1, seq, 0)
+        assert a == Known(p[0], 10 * p[0], 1, seq, 0, first=p[0], asks=("a1",))
         assert b == UNKNOWN
-        assert c == Known(p[2], p[2] * Fraction(-33, 16), 1, seq, 2)
+        assert c == Known(p[2], p[2] * Fraction(-33, 16), 1, seq, 2, first=p[2], asks=("a1",))
         assert a.value == 10
 
     def test_releases_of_one_functional_fuse_exactly(self, ledger: Any) -> None:
@@ -710,7 +710,9 @@ class TestAudit:
             "UPDATE known SET last = 1",
             "UPDATE known SET idx = idx + 1",
             "DELETE FROM known",
-            "INSERT INTO known VALUES ('k', '1', '1', 1, 1, 1, '')",
+            "INSERT INTO known VALUES ('k', '1', '1', 1, 1, 1, '', '1', 'a1')",
+            "UPDATE known SET first = '1/4'",
+            "UPDATE known SET asks = 'a1 a2'",
         ],
     )
     def test_an_edited_fold_is_found(
@@ -787,6 +789,8 @@ def test_folds_are_what_a_naive_replay_computes(kind: str, plan: list[Any]) -> N
                 len(parts),
                 parts[-1][2],
                 parts[-1][3],
+                first=parts[0][0],
+                asks=("a1",),
             )
             for key, parts in naive.items()
         }

@@ -16,6 +16,7 @@ import numpy as np
 from defray.controller.ask import Ask, Funds, Held
 from defray.controller.goals import Wish, resolve
 from defray.controller.plan import plan
+from defray.controller.validity import confirming, too_many_looks, validity_of
 from defray.core.amounts import QUANTA, rho_of
 from defray.core.column import Column
 from defray.core.contract import Contract, SourceSpec, Unit
@@ -24,7 +25,7 @@ from defray.core.shapes import Values, Whole
 from defray.query.descriptor import Aggregate, Axis, Question
 from defray.query.region import Regions
 from defray.support.exact import compile_question
-from defray.support.known import UNKNOWN, Known
+from defray.support.known import UNKNOWN, Known, credited
 
 AGE, INCOME, SEX = 0, 1, 2
 
@@ -84,8 +85,11 @@ def make_ask(q: Question, terms: Contract, **wish: Any) -> Ask:
         "simultaneous": None,
         "snap": None,
     }
-    goals, confidence, simultaneous = resolve(q, Wish.of(**(arguments | wish)), terms)
-    return Ask(compile_question(q, terms, REGIONS), goals, confidence, simultaneous)
+    asked = Wish.of(**(arguments | wish))
+    goals, confidence, simultaneous = resolve(q, asked, terms)
+    compiled = compile_question(q, terms, REGIONS)
+    validity = validity_of(q, asked, goals)
+    return confirming(Ask(compiled, goals, confidence, simultaneous, validity=validity))
 
 
 @dataclass
@@ -126,8 +130,11 @@ class Desk:
         """Runs the protocol to its end; returns the quanta charged (never past the whole contract)."""
         ask = make_ask(q, self.terms, **wish)
         charged = 0
+        name = str(self.seq + 1)
         while True:
             step = plan(ask, self.held(ask), self.funds())
+            if not charged and (refused := too_many_looks(ask, self.held(ask), step)):
+                raise refused
             if not step.purchases:
                 return charged
             if self.spent + step.charge > QUANTA:
@@ -142,10 +149,10 @@ class Desk:
                         continue
                     true = (truth or {}).get(str(block.measure), [0.0] * len(block.keys))[i]
                     drawn = Fraction(round((true + self.noise.normal(0, sigma)) * 2**10), 2**10)
-                    key = block.keys[i]
-                    self.known[key] = self.known.get(key, UNKNOWN).fused(
-                        precision, drawn, self.seq, i
-                    )
+                    for key in credited(block.functionals[i], ask.tag or None):
+                        self.known[key] = self.known.get(key, UNKNOWN).fused(
+                            precision, drawn, self.seq, i, name
+                        )
             for mark, share, gamma in step.settles:
                 known = self.known.get(mark, UNKNOWN)
                 self.known[mark] = known.promised(share, gamma, self.seq)

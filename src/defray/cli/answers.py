@@ -128,7 +128,7 @@ def _footer(answer: Answer) -> None:
     for text in answer.notes:
         say(f"note: {text}", "dim")
     say(f"answered: {answer.question}", "dim")
-    say(f"{answer.relation}; {answer.validity}", "dim")
+    say(f"{answer.relation}; {answer.validity}; asks so far: {answer.asks_so_far}", "dim")
     say(numbers.ROUNDED, "dim")
 
 
@@ -179,6 +179,7 @@ def show_quote(quote: Quote, delta: float | None) -> None:
     for text in quote.notes:
         say(f"note: {text}", "dim")
     say(f"asked: {quote.question}", "dim")
+    say(quote.validity, "dim")
     say("nothing was spent", "dim")
 
 
@@ -244,4 +245,6 @@ def show_quotes(quotes: Sequence[Quote], delta: float | None) -> None:
         say(text)
     for text in dict.fromkeys(text for q in quotes for text in q.notes):
         say(f"note: {text}", "dim")
+    for text in dict.fromkeys(q.validity for q in quotes):
+        say(text, "dim")
     say("asked in this order, each crediting those before it; nothing was spent", "dim")

@@ -75,6 +75,10 @@ class Accuracy:
     snap: Annotated[
         bool, Parameter(negative="", help="Widen thresholds inside a bin to its edges.")
     ] = False
+    validity: Annotated[
+        str | None,
+        Parameter(help="What intervals allow for: fixed (the default), anytime, looks=5, confirm."),
+    ] = None
 
     def arguments(self) -> dict[str, Any]:
         """As Session.quote and Session.ask take them."""
@@ -86,6 +90,7 @@ class Accuracy:
             "rho": self.rho,
             "simultaneous": self.simultaneous,
             "snap": "outward" if self.snap else None,
+            "validity": self.validity,
         }
 
 

@@ -46,7 +46,7 @@ def quote(
 
 def _blame(session: Session, questions: Questions, arguments: dict[str, Any]) -> None:
     """Raise the mistake of the first question of a file that has one, saying which it is."""
-    known = ("within", "confidence", "rho", "simultaneous", "snap")
+    known = ("within", "confidence", "rho", "simultaneous", "snap", "validity")
     wish = {name: arguments[name] for name in known}
     for i, statement in enumerate(questions.statements):
         try:

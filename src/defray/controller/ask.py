@@ -11,8 +11,13 @@ from functools import cached_property
 from defray.core.contract import Purse
 from defray.core.numbers import show_number
 from defray.core.target import Goal, Relative, Spend
+from defray.core.validity import DEFAULT, Validity
+from defray.query.reader import identifier
 from defray.support.exact import Compiled
 from defray.support.known import Known
+
+Planned = Mapping[bytes, Sequence[tuple[Fraction, str]]]
+"""By functional, the precisions that would be released, each with the name of its ask."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +25,9 @@ class Ask:
     """A compiled question with one goal per aggregate; ``text`` is its canonical SQL.
 
     ``gamma`` is the miss probability allowed to each interval: 1 - confidence, divided by the number of
-    intervals where they are to hold together (``simultaneous``; union bound).  ``floor`` is what relative
-    targets are scaled by at the least (m_floor of the contract).
+    intervals where they are to hold together (``simultaneous``; union bound), and by the looks that were
+    declared.  ``floor`` is what relative targets are scaled by at the least (m_floor of the contract).
+    ``tag`` names a confirmation.
     """
 
     compiled: Compiled
@@ -30,6 +36,8 @@ class Ask:
     simultaneous: bool = False
     text: str = ""
     floor: Fraction | None = None
+    validity: Validity = DEFAULT
+    tag: str = ""
 
     @cached_property
     def gamma(self) -> float:
@@ -43,13 +51,14 @@ class Ask:
         shown = (
             goals[0]
             if len(goals) == 1
-            else ", ".join(f"{g} FOR {a}" for g, a in zip(goals, aliases, strict=True))
+            else ", ".join(f"{g} FOR {identifier(a)}" for g, a in zip(goals, aliases, strict=True))
         )
         sure = f"AT CONFIDENCE {show_number(self.confidence * 100)}%"
+        valid = "" if self.validity == DEFAULT else f" VALIDITY {self.validity.sql}"
+        joint = " SIMULTANEOUS" if self.simultaneous else ""
         if isinstance(self.goals[0], Spend):
-            return f"{sure} /* {shown} */"
-        clause = f"ERROR WITHIN {shown} AT CONFIDENCE {show_number(self.confidence * 100)}%"
-        return f"{clause} SIMULTANEOUS" if self.simultaneous else clause
+            return f"{sure}{joint}{valid} /* {shown} */"
+        return f"ERROR WITHIN {shown} {sure}{joint}{valid}"
 
     def scaled(self, factor: Fraction) -> Ask:
         """The same question with every tolerance multiplied by ``factor``."""
@@ -64,8 +73,13 @@ class Ask:
     @cached_property
     def miss(self) -> Fraction:
         """:attr:`gamma`, exactly."""
+        return (1 - self.confidence) / self.shares
+
+    @property
+    def shares(self) -> int:
+        """How many intervals share the miss probability: cells, aggregates and looks."""
         intervals = len(self.compiled.cells) * len(self.goals) if self.simultaneous else 1
-        return (1 - self.confidence) / intervals
+        return intervals * self.validity.looks
 
     def mark(self, aggregate: int, cell: int) -> bytes:
         """The key under which met relative targets of this aggregate's cell are remembered: what they were
@@ -102,13 +116,16 @@ class Held:
     known: Sequence[Sequence[Known]]
     marks: Mapping[bytes, Known] = field(default_factory=dict)
 
-    def with_planned(self, compiled: Compiled, planned: Mapping[bytes, Fraction]) -> Held:
-        """As if ``planned`` more precision were held of some functionals (their values unknown)."""
+    def with_planned(self, compiled: Compiled, planned: Planned) -> Held:
+        """As if more were released of some functionals (their values unknown)."""
+
+        def expected(known: Known, key: bytes) -> Known:
+            for precision, ask in planned.get(key, ()):
+                known = known.expecting(precision, ask)
+            return known
+
         known = [
-            [
-                k.scaled(k.precision + planned[key]) if key in planned else k
-                for k, key in zip(row, block.keys, strict=True)
-            ]
+            [expected(k, key) for k, key in zip(row, block.keys, strict=True)]
             for row, block in zip(self.known, compiled.blocks, strict=True)
         ]
         return Held(known, self.marks)

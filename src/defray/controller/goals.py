@@ -29,6 +29,7 @@ class Wish:
     rho: Any = None
     simultaneous: bool | None = None
     snap: bool = False
+    validity: str | None = None
 
     @classmethod
     def of(
@@ -38,6 +39,7 @@ class Wish:
         rho: Any,
         simultaneous: bool | None,
         snap: str | None,
+        validity: Any = None,
     ) -> Wish:
         if snap is not None and (type(snap) is not str or snap != "outward"):
             raise TargetError('snap must be "outward" or None', hint="leave it out")
@@ -53,6 +55,7 @@ class Wish:
             None if rho is None else _text("rho", rho),
             None if simultaneous is None else bool(simultaneous),
             snap is not None,
+            None if validity is None else _text("validity", validity),
         )
 
 

@@ -26,6 +26,7 @@ from defray.core.target import (
     precision_for,
     two_sided,
 )
+from defray.core.validity import anytime_precision, anytime_width
 from defray.support.known import Known
 
 
@@ -36,7 +37,8 @@ class Linear(Rule):
 
     def __init__(self, ask: Ask, index: int) -> None:
         super().__init__(ask, index)
-        self._halves: dict[Fraction, float] = {}
+        self.anytime = ask.validity.kind == "anytime"
+        self._halves: dict[tuple[Fraction, Fraction], float] = {}
 
     @property
     def unit(self) -> Fraction:
@@ -45,6 +47,10 @@ class Linear(Rule):
     @property
     def reach(self) -> Fraction:
         return self.block(self.role).reach
+
+    def own(self, cell: int, held: Held) -> Known:
+        """What the releases of the functional itself say."""
+        return held.known[self.parts[self.role]][cell]
 
     def precision(self, cell: int, held: Held) -> Fraction:
         raise NotImplementedError
@@ -65,6 +71,8 @@ class Linear(Rule):
             return self._want_relative(self.goal, self.precision(cell, held), cell, held, funds)
         # Not data-dependent: equal precisions, equal need.  Most cells of a GROUP BY are alike.
         state = tuple(held.known[b][cell].precision for b in self.parts.values())
+        if self.anytime:
+            state = (*state, self.own(cell, held).first)
         need = self._needs.get(state)
         if need is None:
             need = self._needs[state] = self._want_absolute(cell, held, funds)
@@ -79,8 +87,9 @@ class Linear(Rule):
             worth = quanta_down(missing, funds.total) > 0 and missing * 2**LATTICE_BITS > goal.rho
             return Need(self.direct(cell, held, wanted)) if worth else NOTHING
         assert isinstance(goal, Within)
-        wanted = self.absolute_precision(goal)
-        return Need(self.wants(cell, held, wanted)) if wanted > have else NOTHING
+        if self._enough(goal, cell, held):
+            return NOTHING
+        return Need(self.wants(cell, held, self.absolute_precision(goal, cell, held)))
 
     def _want_relative(
         self, goal: Relative, have: Fraction, cell: int, held: Held, funds: Funds
@@ -115,8 +124,19 @@ class Linear(Rule):
         lower, _ = self._magnitude(self.precision(cell, held), cell, held, funds)
         return lower <= self.floor(funds)
 
-    def absolute_precision(self, goal: Within) -> Fraction:
-        return precision_for(goal.amount / self.unit, two_sided(self.gamma))
+    def absolute_precision(self, goal: Within, cell: int, held: Held) -> Fraction:
+        amount = goal.amount / self.unit
+        if self.anytime:
+            return anytime_precision(amount, self.own(cell, held).first, self.gamma)
+        return precision_for(amount, two_sided(self.gamma))
+
+    def _enough(self, goal: Within, cell: int, held: Held) -> bool:
+        """Whether what is held meets an absolute target."""
+        have = self.precision(cell, held)
+        if self.anytime and have:
+            width = anytime_width(have, self.own(cell, held).first, self.gamma)
+            return width <= goal.amount / self.unit
+        return have >= self.absolute_precision(goal, cell, held)
 
     def relative_precision(self, goal: Relative, magnitude: Fraction) -> Fraction:
         return precision_for(goal.share * magnitude, two_sided(self.gamma / 2))
@@ -148,9 +168,10 @@ class Linear(Rule):
         have = self.precision(cell, held)
         if not have:
             return Estimate(None, -math.inf, math.inf)
-        half = self._halves.get(have)
+        state = have, self.own(cell, held).first if self.anytime else have
+        half = self._halves.get(state)
         if half is None:
-            half = self._halves[have] = self._half_width(have)
+            half = self._halves[state] = self._half_width(cell, held)
         value = self.approximate(cell, held)
         return Estimate(value, value - half, value + half)
 
@@ -158,27 +179,29 @@ class Linear(Rule):
         """The fused value in the aggregate's own units, rounded once."""
         return float(self.value(cell, held) * self.unit)
 
-    def _half_width(self, have: Fraction) -> float:
-        # A relative target spent half of gamma on the bound it was priced by.
-        gamma = self.gamma / 2 if isinstance(self.goal, Relative) else self.gamma
-        half = two_sided(gamma) / math.sqrt(have) * float(self.unit) * (1 + 2**-50)
-        if isinstance(self.goal, Within) and have >= self.absolute_precision(self.goal):
+    def _half_width(self, cell: int, held: Held) -> float:
+        have = self.precision(cell, held)
+        if self.anytime:
+            half = anytime_width(have, self.own(cell, held).first, self.gamma)
+        else:
+            # A relative target spent half of gamma on the bound it was priced by.
+            gamma = self.gamma / 2 if isinstance(self.goal, Relative) else self.gamma
+            half = two_sided(gamma) / math.sqrt(have)
+        half *= float(self.unit) * (1 + 2**-50)
+        if isinstance(self.goal, Within) and self._enough(self.goal, cell, held):
             half = min(half, float(self.goal.amount))
         return half
 
 
 class Count(Linear):
-    def _known(self, cell: int, held: Held) -> Known:
-        return held.known[self.parts["count"]][cell]
-
     def precision(self, cell: int, held: Held) -> Fraction:
-        return self._known(cell, held).precision
+        return self.own(cell, held).precision
 
     def value(self, cell: int, held: Held) -> Fraction:
-        return self._known(cell, held).value
+        return self.own(cell, held).value
 
     def approximate(self, cell: int, held: Held) -> float:
-        return self._known(cell, held).approximate
+        return self.own(cell, held).approximate
 
     def direct(self, cell: int, held: Held, precision: Fraction) -> Wants:
         return {self.parts["count"]: precision}
@@ -186,14 +209,20 @@ class Count(Linear):
 
 class Sum(Linear):
     """SUM = sum directly, or centred sum + middle * COUNT: whichever is cheaper after credit; what is
-    known either way is fused (the two share no release)."""
+    known either way is fused (the two share no release).  Where looks matter, the sum's own releases are
+    all that counts."""
 
     role = "sum"
 
     def __init__(self, ask: Ask, index: int) -> None:
         super().__init__(ask, index)
-        self.two_ways = self.parts["sum"] != self.parts["centred"]
+        alone = ask.validity.own_releases_only
+        self.two_ways = not alone and self.parts["sum"] != self.parts["centred"]
         self.middle = self.block("centred").middle
+
+    def behind(self, cell: int, held: Held) -> set[int]:
+        roles = self.parts if self._roundabout(cell, held) else ("sum",)
+        return {self.parts[role] for role in roles}
 
     def _roundabout(self, cell: int, held: Held) -> Fraction:
         """The precision of centred sum + middle * count."""
@@ -206,10 +235,10 @@ class Sum(Linear):
         return 1 / (1 / centred + self.middle**2 / count)
 
     def precision(self, cell: int, held: Held) -> Fraction:
-        return held.known[self.parts["sum"]][cell].precision + self._roundabout(cell, held)
+        return self.own(cell, held).precision + self._roundabout(cell, held)
 
     def value(self, cell: int, held: Held) -> Fraction:
-        direct = held.known[self.parts["sum"]][cell]
+        direct = self.own(cell, held)
         around = self._roundabout(cell, held)
         total = direct.weighted
         if around:

@@ -241,14 +241,14 @@ def best_fit(ask: Ask, held: Held, funds: Funds) -> Ask | None:
 
 def _alike(ask: Ask, held: Held) -> tuple[Ask, Held]:
     """One cell of each kind: those of which the same is known have the same price."""
-    kinds: dict[tuple[tuple[Fraction, ...], tuple[bool, ...]], int] = {}
+    kinds: dict[tuple[tuple[tuple[Fraction, Fraction], ...], tuple[bool, ...]], int] = {}
     for i in range(len(ask.compiled.cells)):
-        known = tuple(row[i].precision for row in held.known)
+        known = tuple((row[i].precision, row[i].first) for row in held.known)
         kinds.setdefault((known, tuple(b.empty[i] for b in ask.compiled.blocks)), i)
     at = sorted(kinds.values())
     few = replace(ask, compiled=ask.compiled.only(at))
     if ask.simultaneous:  # the same miss probability for each of the cells that are left
-        few = replace(few, confidence=1 - ask.miss * len(at) * len(ask.goals))
+        few = replace(few, confidence=1 - ask.miss * few.shares)
     return few, Held([[row[i] for i in at] for row in held.known])
 
 

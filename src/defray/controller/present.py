@@ -83,6 +83,7 @@ def answer_of(
         remaining_rho=float(funds.answer),
         items=items_of(ask, bought.purchases, funds),
         data_version=version,
+        validity=ask.validity.label,
         notes=tuple(notes),
         relation=RELATION,
     )
@@ -184,7 +185,7 @@ def _row(
     owned: Sequence[int],
     funds: Funds,
 ) -> Row:
-    known = [bought.after.known[b][i] for b in rule.parts.values()]
+    known = [bought.after.known[b][i] for b in sorted(rule.behind(i, bought.after))]
     newest = max(known, key=lambda k: k.last)
     met, note = _met(ask, rule, j, i, bought, funds)
     return Row(
@@ -201,6 +202,7 @@ def _row(
         releases=sum(k.releases for k in known),
         id=f"{newest.last}.{newest.index}" if newest.last else "0",
         note=note,
+        asks=len({name for k in known for name in k.asks}),
     )
 
 
@@ -218,7 +220,7 @@ def reused(rule: Rule, cell: int, before: Held) -> Fraction:
     if not have:
         return have
     if isinstance(rule.goal, Within):
-        have = min(have, rule.absolute_precision(rule.goal))
+        have = min(have, rule.absolute_precision(rule.goal, cell, before))
     elif not isinstance(rule.goal, Relative):
         return min(support_of(have, rule.reach), rule.goal.rho)
     return support_of(have, rule.reach)

@@ -46,4 +46,5 @@ def quote_of(ask: Ask, held: Held, funds: Funds, price: Price, version: int) -> 
         data_version=version,
         best=None if fits or not price.exact else best_goals(ask, held, funds),
         notes=tuple(notes),
+        validity=ask.validity.label,
     )

@@ -81,6 +81,10 @@ class Rule:
         one scale is drawn at once."""
         return dyadic_up(precision, bits) if len(self.ask.compiled.cells) > 1 else precision
 
+    def behind(self, cell: int, held: Held) -> set[int]:
+        """The blocks that this cell's estimate rests on."""
+        return set(self.parts.values())
+
     def want(self, cell: int, held: Held, funds: Funds) -> Need:
         raise NotImplementedError
 

@@ -28,7 +28,8 @@ class Row:
     ``group`` maps grouping columns to the group's labels (empty without GROUP BY); ``value`` is None where
     nothing beyond the declared bounds is known; ``met`` tells whether the asked accuracy was reached;
     ``charged_rho`` is this cell's own charge and ``reused_rho`` the support credited from earlier releases
-    (``releases`` of them); ``id`` names the newest release behind the row.
+    (``releases`` of them); ``id`` names the newest release behind the row; ``asks`` is how many asks made
+    those releases.
     """
 
     group: Mapping[str, Label]
@@ -44,6 +45,7 @@ class Row:
     releases: int
     id: str
     note: str = ""
+    asks: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -58,6 +60,7 @@ class Row:
             "charged_rho": self.charged_rho,
             "reused_rho": self.reused_rho,
             "releases": self.releases,
+            "asks": self.asks,
             "id": self.id,
             "note": self.note,
         }
@@ -152,6 +155,11 @@ class Answer:
         """The number of releases that the answer rests on, the largest over its rows."""
         return max((row.releases for row in self.rows), default=0)
 
+    @property
+    def asks_so_far(self) -> int:
+        """How many asks the answer rests on, the largest number over its rows: the looks at it so far."""
+        return max((row.asks for row in self.rows), default=0)
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "question": self.question,
@@ -165,6 +173,7 @@ class Answer:
             "items": [item.to_dict() for item in self.items],
             "data_version": self.data_version,
             "validity": self.validity,
+            "asks_so_far": self.asks_so_far,
             "relation": self.relation,
             "notes": list(self.notes),
         }
@@ -214,7 +223,11 @@ class Answer:
             f"charged {self.charged_rho:.4g} rho</caption><thead><tr>{head}</tr></thead>"
             f"<tbody>{body}</tbody><tfoot><tr><td colspan='99'>"
             + "<br>".join(
-                escape(text) for text in (f"{self.relation}; {self.validity}", *self.notes)
+                escape(text)
+                for text in (
+                    f"{self.relation}; {self.validity}; asks so far: {self.asks_so_far}",
+                    *self.notes,
+                )
             )
             + "</td></tr></tfoot></table>"
         )
@@ -260,6 +273,7 @@ class Quote:
     data_version: int
     best: Mapping[str, str] | None = None
     notes: tuple[str, ...] = field(default=())
+    validity: str = FIXED
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -275,5 +289,6 @@ class Quote:
             "items": [item.to_dict() for item in self.items],
             "data_version": self.data_version,
             "best": None if self.best is None else dict(self.best),
+            "validity": self.validity,
             "notes": list(self.notes),
         }

@@ -6,11 +6,16 @@ Asked before an append, and again by the audit.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, MutableMapping, Sequence
 from fractions import Fraction
+from typing import Final
 
 from defray.core.amounts import QUANTA
 from defray.ledger.records import PURSES, UNKNOWN, Known, Release
+from defray.support.known import credited
+
+_TAG: Final = re.compile("[0-9a-f]{32}")
 
 
 def derived_charge(reach: Fraction, sigma: float, rho: Fraction) -> int:
@@ -39,8 +44,9 @@ def fold(
     known: MutableMapping[bytes, Known], release: Release, keys: Sequence[bytes], seq: int
 ) -> None:
     """Fold a release into what is known; keys that are not there are UNKNOWN."""
-    for key, precision, value, i in increments(release, keys):
-        known[key] = known.get(key, UNKNOWN).fused(precision, value, seq, i)
+    for functional, precision, value, i in increments(release, keys):
+        for key in credited(functional, release.tag):
+            known[key] = known.get(key, UNKNOWN).fused(precision, value, seq, i, release.ask)
     for key, share, gamma in release.settles:
         known[key] = known.get(key, UNKNOWN).promised(share, gamma, seq)
 
@@ -69,6 +75,13 @@ def faults(release: Release, rho: Fraction) -> Iterator[str]:
     for key, share, gamma in release.settles:
         if len(key) != 16 or not (0 < share < 1 and 0 < gamma < 1):
             yield f"a target of {share} at {gamma} cannot have been met"
+    if not isinstance(release.ask, str) or len(release.ask.split()) != 1:
+        yield f"the ask {release.ask!r:.40} is not one word"
+        return
+    tag = release.tag
+    if tag is not None and not (isinstance(tag, str) and _TAG.fullmatch(tag)):
+        yield f"{tag!r:.40} cannot be the tag of a confirmation"
+        return
     least = math.inf
     sound = True
     for i, (value, sigma, precision) in enumerate(

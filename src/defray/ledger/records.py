@@ -96,7 +96,8 @@ class Release:
     :func:`defray.query.descriptor.key`); keys are derived from the rest and not stored in the body.
     ``settles`` are the relative targets that this release met, as (key, share, gamma): they fold into the
     ``promises`` of that key, so that asked again they are free.  ``question`` is the canonical SQL of the
-    ask it was bought for; ``ask`` groups releases of one ask.
+    ask it was bought for; ``ask`` groups releases of one ask.  A ``confirm`` in the note is the tag of the
+    confirmation that it was made for alone, under which it is kept as well.
     """
 
     version: int
@@ -116,6 +117,11 @@ class Release:
     keys: tuple[bytes, ...] = field(repr=False)
     settles: tuple[tuple[bytes, Fraction, Fraction], ...] = ()
     note: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def tag(self) -> str | None:
+        tag: str | None = self.note.get("confirm")
+        return tag
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -11,15 +11,17 @@ with :data:`APPLICATION` is a ledger.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from defray.errors import LedgerCorrupt, LedgerError
+from defray.ledger.migrations import fill_first_and_asks
 
 APPLICATION: Final = 0x44465259  # "DFRY"
 
-Step = tuple[str, ...]
+Step = tuple[str | Callable[[sqlite3.Connection], None], ...]
+"""Statements, and work that only code can do, in order."""
 
 _VERSION_1: Final[Step] = (
     """CREATE TABLE entries(
@@ -59,7 +61,13 @@ _VERSION_1: Final[Step] = (
     "CREATE TABLE notes(name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID",
 )
 
-STEPS: Final[tuple[Step, ...]] = (_VERSION_1,)
+_VERSION_2: Final[Step] = (
+    "ALTER TABLE known ADD COLUMN first TEXT NOT NULL DEFAULT '0'",
+    "ALTER TABLE known ADD COLUMN asks TEXT NOT NULL DEFAULT ''",
+    fill_first_and_asks,
+)
+
+STEPS: Final[tuple[Step, ...]] = (_VERSION_1, _VERSION_2)
 """``STEPS[v]`` turns version v into v + 1.  Version 0 is an empty file.  Only ever append."""
 
 
@@ -71,8 +79,11 @@ def version_of(connection: sqlite3.Connection) -> int:
 def advance(connection: sqlite3.Connection, steps: Sequence[Step] = STEPS) -> None:
     """Run the steps that are missing; the caller holds the write transaction."""
     for version in range(version_of(connection), len(steps)):
-        for statement in steps[version]:
-            connection.execute(statement)
+        for work in steps[version]:
+            if isinstance(work, str):
+                connection.execute(work)
+            else:
+                work(connection)
         connection.execute(f"PRAGMA user_version = {version + 1}")
 
 

@@ -14,9 +14,12 @@ from defray.errors import LedgerCorrupt, LedgerError
 from defray.ledger.checks import faults, fold
 from defray.ledger.pool import forked
 from defray.ledger.records import GENESIS, UNKNOWN, Entry, Epoch, Known, Purse, Release, Terms
+from defray.support.known import credited
 
 _CHUNK: Final = 500
-KNOWN: Final = "SELECT key, precision, weighted, releases, last, idx, promises FROM known"
+KNOWN: Final = (
+    "SELECT key, precision, weighted, releases, last, idx, promises, first, asks FROM known"
+)
 _ONE: Final = f"{KNOWN} WHERE key = ?"
 _SIZES: Final = (8, 64, _CHUNK)
 _MANY: Final = {n: f"{KNOWN} WHERE key IN ({','.join('?' * n)})" for n in _SIZES}
@@ -37,7 +40,10 @@ def unreadable(path: Path, what: str) -> LedgerCorrupt:
 def known_of(row: Sequence[Any]) -> Known:
     """A row of ``known`` after its key."""
     promises = tuple(_promise(text) for text in row[5].split()) if row[5] else ()
-    return Known(_fraction(row[0]), _fraction(row[1]), row[2], row[3], row[4], promises)
+    precision = _fraction(row[0])
+    first = precision if row[6] == row[0] else _fraction(row[6])
+    asks = tuple(row[7].split())
+    return Known(precision, _fraction(row[1]), row[2], row[3], row[4], promises, first, asks)
 
 
 def _promise(text: str) -> tuple[Fraction, Fraction]:
@@ -233,13 +239,14 @@ class SqliteTransaction(SqliteView):
 
     def _fold(self, sql: sqlite3.Connection, release: Release, seq: int) -> None:
         measured = zip(release.keys, release.values, strict=True)
-        keys = [key for key, value in measured if value is not None]
+        keys = [k for key, v in measured if v is not None for k in credited(key, release.tag)]
         keys += [key for key, _, _ in release.settles]
         after = dict(zip(keys, self.known(keys), strict=True))
         fold(after, release, release.keys, seq)
         sql.executemany(
-            "INSERT OR REPLACE INTO known(key, precision, weighted, releases, last, idx, promises) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO known"
+            "(key, precision, weighted, releases, last, idx, promises, first, asks) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 (
                     key,
@@ -249,6 +256,8 @@ class SqliteTransaction(SqliteView):
                     k.last,
                     k.index,
                     " ".join(f"{share}@{gamma}" for share, gamma in k.promises),
+                    str(k.first),
+                    " ".join(k.asks),
                 )
                 for key, k in after.items()
             ),

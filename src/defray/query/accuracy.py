@@ -1,4 +1,5 @@
-"""The accuracy clause: ``ERROR WITHIN 50 FOR n, 2% FOR m AT CONFIDENCE 95% SIMULTANEOUS``."""
+"""The accuracy clause: ``ERROR WITHIN 50 FOR n, 2% FOR m AT CONFIDENCE 95% SIMULTANEOUS``, and after it
+``VALIDITY ANYTIME``."""
 
 from __future__ import annotations
 
@@ -6,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from defray.core.validity import KINDS, MAX_LOOKS, Kind, Validity
 from defray.errors import QueryError
 from defray.query.descriptor import Accuracy, Aggregate, Goal
 from defray.query.reader import Name, Reader
 from defray.query.tokens import number
 
 EXAMPLE = "write ERROR WITHIN 50 AT CONFIDENCE 95%"
+VALIDITIES: dict[str, Kind] = {kind.upper(): kind for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,7 @@ class Clause:
     goals: tuple[tuple[Name | None, Goal], ...]
     confidence: Fraction | None
     simultaneous: bool | None
+    validity: Validity | None = None
 
 
 def starts_here(reader: Reader) -> bool:
@@ -30,6 +34,8 @@ def starts_here(reader: Reader) -> bool:
         return ahead.word == "WITHIN"
     if word == "AT":
         return ahead.word == "CONFIDENCE"
+    if word == "VALIDITY":
+        return ahead.word in VALIDITIES
     return word == "CONFIDENCE" and (ahead.kind == "number" or ahead.text in ("-", "+"))
 
 
@@ -55,14 +61,19 @@ def read(reader: Reader) -> Clause:
         raise reader.refuse("bad-accuracy", "CONFIDENCE is expected here", reader.now, EXAMPLE)
     if reader.take_word("CONFIDENCE"):
         confidence = _confidence(reader)
-    simultaneous = None
-    if reader.take_word("SIMULTANEOUS"):
-        simultaneous = True
-    elif reader.now.word == "PER" and reader.ahead().word == "CELL":
-        reader.next()
-        reader.next()
-        simultaneous = False
-    return Clause(tuple(goals), confidence, simultaneous)
+    simultaneous: bool | None = None
+    validity: Validity | None = None
+    while True:
+        if simultaneous is None and reader.take_word("SIMULTANEOUS"):
+            simultaneous = True
+        elif simultaneous is None and reader.now.word == "PER" and reader.ahead().word == "CELL":
+            reader.next()
+            reader.next()
+            simultaneous = False
+        elif validity is None and reader.take_word("VALIDITY"):
+            validity = _validity(reader)
+        else:
+            return Clause(tuple(goals), confidence, simultaneous, validity)
 
 
 def resolve(reader: Reader, clause: Clause, aggregates: Sequence[Aggregate]) -> Accuracy:
@@ -82,7 +93,7 @@ def resolve(reader: Reader, clause: Clause, aggregates: Sequence[Aggregate]) -> 
                 "bad-accuracy", f"{alias} has two goals", name, "write one goal for each output"
             )
         goals.append((alias, goal))
-    return Accuracy(tuple(goals), clause.confidence, clause.simultaneous)
+    return Accuracy(tuple(goals), clause.confidence, clause.simultaneous, clause.validity)
 
 
 def find_alias(name: Name, aggregates: Sequence[Aggregate]) -> str | None:
@@ -131,6 +142,30 @@ def _confidence(reader: Reader) -> Fraction:
             "bad-accuracy", "a confidence lies between 0 and 1, or is a percentage", where, hint
         )
     return value
+
+
+def _validity(reader: Reader) -> Validity:
+    kind = VALIDITIES.get(reader.now.word)
+    if kind is None:
+        raise reader.refuse(
+            "bad-accuracy",
+            f"{reader.now.shown()} is not FIXED, ANYTIME, LOOKS or CONFIRM",
+            reader.now,
+            "write VALIDITY ANYTIME",
+        )
+    reader.next()
+    if kind != "looks":
+        return Validity(kind)
+    start = reader.now.start
+    value, percent = _amount(reader, "a number of looks")
+    if percent or value.denominator != 1 or not 1 <= value <= MAX_LOOKS:
+        raise reader.refuse(
+            "bad-accuracy",
+            f"LOOKS takes a whole number from 1 to {MAX_LOOKS}",
+            (start, reader.last_end),
+            "write VALIDITY LOOKS 5",
+        )
+    return Validity("looks", int(value))
 
 
 def _amount(reader: Reader, wanted: str) -> tuple[Fraction, bool]:

@@ -26,6 +26,7 @@ from typing import Literal
 from defray.core.domain import Domain
 from defray.core.grouping import Group, Label
 from defray.core.intervals import Atoms
+from defray.core.validity import Validity
 from defray.query.region import EVERYWHERE, Region, Regions, digest
 
 Function = Literal["COUNT", "SUM", "AVG"]
@@ -85,11 +86,12 @@ class Goal:
 @dataclass(frozen=True, slots=True)
 class Accuracy:
     """An accuracy clause: one goal for all (alias None) or goals by alias; what was not written is
-    None.  ``ERROR WITHIN 50 FOR n, 2% FOR m AT CONFIDENCE 95% [SIMULTANEOUS]``."""
+    None.  ``ERROR WITHIN 50 FOR n, 2% FOR m AT CONFIDENCE 95% [SIMULTANEOUS] [VALIDITY ANYTIME]``."""
 
     goals: tuple[tuple[str | None, Goal], ...] = ()
     confidence: Fraction | None = None
     simultaneous: bool | None = None
+    validity: Validity | None = None
 
 
 @dataclass(frozen=True, slots=True)

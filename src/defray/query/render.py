@@ -69,6 +69,8 @@ def accuracy_sql(accuracy: Accuracy) -> str:
         parts.append("AT CONFIDENCE " + _amount(accuracy.confidence, percent))
     if accuracy.simultaneous is not None:
         parts.append("SIMULTANEOUS" if accuracy.simultaneous else "PER CELL")
+    if accuracy.validity is not None:
+        parts.append(f"VALIDITY {accuracy.validity.sql}")
     return " ".join(parts)
 
 

@@ -236,7 +236,7 @@ class _Statement:
                 reader.now,
                 "the order is WHERE, GROUP BY, HAVING, ORDER BY, LIMIT, ERROR WITHIN",
             )
-        if reader.now.word in ("ERROR", "WITHIN", "AT", "SIMULTANEOUS", "PER"):
+        if reader.now.word in ("ERROR", "WITHIN", "AT", "SIMULTANEOUS", "PER", "VALIDITY"):
             raise reader.refuse(
                 "bad-accuracy",
                 f"{reader.now.text} is not expected here",

@@ -28,6 +28,7 @@ from defray.query.descriptor import (
     non_null,
 )
 from defray.query.region import NOWHERE, Region, Regions
+from defray.support.known import confirmed
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,9 @@ class Block:
     ``halves`` is 1 where true values may be half units (a centred sum with a half-unit middle).
     ``empty[i]`` marks cells that hold no row by definition: exactly 0, free.  ``column`` is the column
     whose non-null rows a count takes (None: all rows of the region).
+
+    ``keys`` say where what is known of each cell is found.  In a confirmation these are kept apart, and
+    ``confirms`` are the functionals' own.
     """
 
     measure: Measure
@@ -51,6 +55,12 @@ class Block:
     empty: tuple[bool, ...]
     attributes: tuple[str, ...]
     weights: Mapping[str, Any]
+    confirms: tuple[bytes, ...] = ()
+
+    @property
+    def functionals(self) -> tuple[bytes, ...]:
+        """The keys of what is measured, whatever it is measured for."""
+        return self.confirms or self.keys
 
 
 @dataclass(frozen=True)
@@ -72,14 +82,28 @@ class Compiled:
                 b,
                 keys=tuple(b.keys[i] for i in cells),
                 empty=tuple(b.empty[i] for i in cells),
+                confirms=tuple(b.confirms[i] for i in cells) if b.confirms else (),
             )
             for b in self.blocks
         )
         return replace(self, cells=tuple(self.cells[i] for i in cells), blocks=blocks)
 
+    def confirming(self, tag: str) -> Compiled:
+        """The same question, whose releases are kept apart under a tag as well."""
+        blocks = tuple(
+            replace(b, keys=tuple(confirmed(k, tag) for k in b.keys), confirms=b.keys)
+            for b in self.blocks
+        )
+        return replace(self, blocks=blocks)
+
     @cached_property
     def keys(self) -> tuple[bytes, ...]:
         return tuple(k for block in self.blocks for k in block.keys)
+
+    @cached_property
+    def credited(self) -> tuple[bytes, ...]:
+        """Every key that more may be known of once the question is answered."""
+        return (*self.keys, *(k for block in self.blocks for k in block.confirms))
 
 
 def compile_question(question: Question, contract: Contract, regions: Regions) -> Compiled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
@@ -18,6 +19,9 @@ class Known:
 
     ``promises`` are the relative targets that were met, as (share, gamma): what was promised once is not
     bought again, nor is anything looser.  None of them is implied by another.
+
+    ``first`` is the precision of the first release, from which the width of an anytime interval follows;
+    ``asks`` names the asks that released something of the functional, in order: its looks.
     """
 
     precision: Fraction = Fraction(0)
@@ -26,6 +30,8 @@ class Known:
     last: int = 0
     index: int = 0
     promises: tuple[tuple[Fraction, Fraction], ...] = ()
+    first: Fraction = Fraction(0)
+    asks: tuple[str, ...] = ()
 
     @property
     def value(self) -> Fraction:
@@ -37,8 +43,11 @@ class Known:
         top, bottom = self.weighted, self.precision
         return (top.numerator * bottom.denominator) / (top.denominator * bottom.numerator)
 
-    def fused(self, precision: Fraction, value: Fraction, seq: int, index: int) -> Known:
-        """This state after one more release of the functional (paper: inverse-variance fusion)."""
+    def fused(
+        self, precision: Fraction, value: Fraction, seq: int, index: int, ask: str = ""
+    ) -> Known:
+        """This state after one more release of the functional (paper: inverse-variance fusion), for the
+        ask of that name (none: an ask of its own)."""
         return Known(
             self.precision + precision,
             self.weighted + precision * value,
@@ -46,12 +55,25 @@ class Known:
             seq,
             index,
             self.promises,
+            self.first or precision,
+            self._asked(ask or str(seq)),
         )
 
-    def scaled(self, precision: Fraction) -> Known:
-        """The same value at another precision (0 where there is no value yet): for quotes."""
+    def expecting(self, precision: Fraction, ask: str) -> Known:
+        """This state as if one more release were there, the value unmoved (0 where there is none yet): for
+        quotes."""
         value = self.value if self.precision else Fraction(0)
-        return replace(self, precision=precision, weighted=precision * value)
+        total = self.precision + precision
+        return replace(
+            self,
+            precision=total,
+            weighted=total * value,
+            first=self.first or precision,
+            asks=self._asked(ask),
+        )
+
+    def _asked(self, ask: str) -> tuple[str, ...]:
+        return self.asks if self.asks[-1:] == (ask,) else (*self.asks, ask)
 
     def promised(self, share: Fraction, gamma: Fraction, seq: int) -> Known:
         """This state after a relative target of the functional was met."""
@@ -66,3 +88,14 @@ class Known:
 
 
 UNKNOWN: Final = Known()
+
+
+def confirmed(key: bytes, tag: str) -> bytes:
+    """Where the releases of one confirmation are kept apart from all others of the functional."""
+    return hashlib.sha256(key + tag.encode()).digest()[:16]
+
+
+def credited(key: bytes, tag: str | None) -> tuple[bytes, ...]:
+    """The keys a release of a functional is folded into: its own, and that of the confirmation it was made
+    for, if it was."""
+    return (key,) if tag is None else (key, confirmed(key, tag))
