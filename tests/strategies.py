@@ -13,6 +13,7 @@ from defray.core.dates import EPOCH_DAY
 from defray.core.domain import Domain
 from defray.core.intervals import Atoms
 from defray.core.shapes import Anything, Cuts, Grid, Values, Whole
+from defray.core.validity import MAX_LOOKS, Validity
 from defray.query.region import Region, Regions
 
 # -- sets of atoms ------------------------------------------------------------------------------------
@@ -21,6 +22,14 @@ from defray.query.region import Region, Regions
 def atoms(width: int) -> st.SearchStrategy[Atoms]:
     """Any set of atoms of a column with that many."""
     return st.sets(st.integers(0, width - 1)).map(intervals.of)
+
+
+# -- validities ---------------------------------------------------------------------------------------
+
+
+def validities() -> st.SearchStrategy[Validity]:
+    others = st.sampled_from([Validity("fixed"), Validity("anytime"), Validity("confirm")])
+    return others | st.integers(1, MAX_LOOKS).map(lambda looks: Validity("looks", looks))
 
 
 # -- columns ------------------------------------------------------------------------------------------

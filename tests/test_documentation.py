@@ -6,6 +6,9 @@ import re
 from pathlib import Path
 
 from defray import errors
+from defray.core.amounts import QUANTA
+from defray.core.validity import KINDS
+from tests.controller.bench_table import Desk, question
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -24,6 +27,19 @@ def test_every_error_code_is_documented_with_its_class_and_exit_code():
         if c.__module__ == "defray.errors"
     }
     assert set(rows) == there
+
+
+def test_the_prices_of_validities_are_what_they_cost():
+    rows = re.findall(
+        r'^\| `[A-Z0-9 ]+`, `"(\S+)"`.*\| ([0-9.]+) \| ([0-9.]+) \|$',
+        (DOCS / "asking.md").read_text(),
+        re.M,
+    )
+    costs = {v: Desk().ask(question("COUNT"), within=10, validity=v) / QUANTA for v, _, _ in rows}
+    assert [(cost, float(times)) for _, cost, times in rows] == [
+        (f"{c:.5f}", round(c / costs["fixed"], 2)) for c in costs.values()
+    ]
+    assert {v.partition("=")[0] for v in costs} == set(KINDS)
 
 
 def test_the_drawn_tree_of_errors_is_complete():

@@ -97,6 +97,28 @@ def test_a_file_of_questions(defray: Any) -> None:
     assert defray("history", "--limit", "1", "--json").json["total"] == 2
 
 
+def test_a_validity_is_priced_shown_and_counted(defray: Any) -> None:
+    quoted = defray("quote", FORTIES, "--within", "20", "--validity", "anytime")
+    assert "VALIDITY ANYTIME\nvalid whenever you stop asking this question" in quoted.out
+    for within in ("30", "20"):
+        asked = defray("ask", FORTIES, "--within", within, "--validity", "anytime")
+        assert asked.code == 0
+    assert "valid whenever you stop asking" in asked.out
+    assert "asks so far: 2" in asked.out
+    refused = defray("ask", f"{FORTIES} ERROR WITHIN 5 VALIDITY LOOKS 2", "--json")
+    assert refused.code == 3
+    assert refused.json["error"]["code"] == "too-many-looks"
+    confirmed = defray("ask", FORTIES, "--within", "20", "--validity", "confirm", "--json").json
+    assert confirmed["asks_so_far"] == confirmed["rows"][0]["asks"] == 1
+    assert confirmed["validity"].startswith("valid whatever was asked before")
+    (defray.folder / "q.sql").write_text(f"{FORTIES} ERROR WITHIN 20 VALIDITY ANYTIME;" * 2)
+    listed = defray("quote", "q.sql", "--validity", "confirm")
+    assert listed.code == 2
+    assert "q.sql, line 1 (question 1): the validity is given twice" in listed.err
+    assert defray("quote", "q.sql").out.count("valid whenever you stop") == 1
+    assert defray("audit").code == 0
+
+
 def test_a_file_with_a_mistake_costs_nothing_and_says_where(defray: Any) -> None:
     (defray.folder / "q.sql").write_text(
         FILE + "SELECT COUNT(*) FROM people\nWHERE age = 'x'\nERROR WITHIN 10;\n"

@@ -18,6 +18,7 @@ from defray.core.amounts import QUANTA, exact, quanta_down, rho_of
 from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerMismatch
 from defray.ledger.audit import AuditReport, audit
 from defray.ledger.records import UNKNOWN, Entry, Known, Release, Terms
+from defray.support.known import confirmed
 from tests.contract.ledgers import LEDGERS, SqliteUnderTest
 from tests.ledger.makers import DOMAIN, keys_of, release, spend, terms
 from tests.ledger.processes import at_once
@@ -85,6 +86,30 @@ class TestReading:
         assert known.precision == precision
         assert known.value == sum(r.precisions[0] * r.values[0] for r in many) / precision / 16
         assert (known.releases, known.last) == (3, 5)
+
+    def test_the_first_precision_and_the_asks_are_kept(self, ledger: Any) -> None:
+        asked = [(31.0, "3"), (17.3, "4"), (55.1, "4"), (20.0, "3")]
+        put(ledger, *(release(sigmas=(s,), ask=ask) for s, ask in asked))
+        with ledger.view() as view:
+            (known,) = view.known(release().keys)
+        assert known.first == release(sigmas=(31.0,)).precisions[0]
+        assert known.asks == ("3", "4", "3")
+        assert audit(ledger, keys_of).ok
+
+    def test_a_confirmation_is_kept_apart_and_credited(self, ledger: Any) -> None:
+        tags = ["ab" * 16, "cd" * 16]
+        for tag in tags:
+            put(ledger, release(sigmas=(9.0, None), values=(160, None), note={"confirm": tag}))
+        first, second = release(sigmas=(9.0, None)).keys
+        with ledger.view() as view:
+            own, *apart = view.known([first, *(confirmed(first, tag) for tag in tags)])
+            assert view.known([second, confirmed(second, tags[0])]) == [UNKNOWN, UNKNOWN]
+        assert [k.releases for k in (own, *apart)] == [2, 1, 1]
+        assert own.precision == 2 * apart[0].precision == 2 * apart[1].precision
+        assert {k.value for k in (own, *apart)} == {Fraction(10)}
+        report = audit(ledger, keys_of)
+        assert report.ok
+        assert report.spent["answer"] == 2 * release(sigmas=(9.0, None)).charge
 
     def test_the_purses_are_apart(self, ledger: Any) -> None:
         put(ledger, release(), release(purse="diagnostic", sigmas=(30.0,)))
@@ -299,6 +324,11 @@ class TestFilter:
             {"unit": "-1"},
             {"step": 10**9},
             {"purse": "other"},
+            {"ask": ""},
+            {"ask": "two words"},
+            {"ask": 7},
+            {"note": {"confirm": "ab"}},
+            {"note": {"confirm": 7}},
         ],
         ids=str,
     )
@@ -636,6 +666,10 @@ class TestAudit:
             (5, {"sigma": ["inf", None, (20.0).hex()]}, "not positive and finite"),
             (5, {"reach": "1/0"}, "cannot be read"),
             (5, {"note": None}, "cannot be read"),
+            (5, {"note": {"confirm": "ab" * 16}}, "known of"),
+            (5, {"note": {"confirm": "AB" * 16}}, "tag of a confirmation"),
+            (5, {"ask": "a2"}, "known of"),
+            (5, {"ask": None}, "not one word"),
             (8, {"settles": [["ac" * 16, "1/50", "1/20"]]}, "known of"),
             (8, {"settles": [["ab" * 16, "1/51", "1/20"]]}, "known of"),
             (8, {"settles": [["ab" * 16, "2", "1/20"]]}, "cannot have been met"),

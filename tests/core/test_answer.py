@@ -16,7 +16,7 @@ FIELDS = (
 
 
 def row(group: dict[str, object], value: float | None) -> Row:
-    return Row(group, "n", value, -5.0, 105.5, 55.25, 0.95, True, 0.01, 0.002, 3, "17.2")  # type: ignore[arg-type]
+    return Row(group, "n", value, -5.0, 105.5, 55.25, 0.95, True, 0.01, 0.002, 3, "17.2", "", 4)  # type: ignore[arg-type]
 
 
 def answer(*rows: Row) -> Answer:
@@ -68,6 +68,8 @@ def test_a_notebook_shows_groups_interval_and_relation_escaped():
     html = answer(row({"city": "<b>"}, 1.0))._repr_html_()
     assert "&lt;b&gt;" in html
     assert "add/remove one unit" in html
+    assert "before seeing any answer to this question" in html
+    assert "asks so far: 4" in html
     assert "NULL" in TABLE._repr_html_()
 
 

@@ -27,7 +27,7 @@ from defray.query.region import Region, Regions
 from defray.query.render import canonical_sql
 from defray.query.sql import parse
 from tests.query.people import DOMAIN, REGIONS, TABLE, ask
-from tests.strategies import SMALL, VARIED, atoms, columns, conditions, regions
+from tests.strategies import SMALL, VARIED, atoms, columns, conditions, regions, validities
 
 VARIED_REGIONS = Regions(VARIED.widths)
 SMALL_REGIONS = Regions(SMALL.widths)
@@ -136,6 +136,7 @@ def questions(draw: st.DrawFn) -> Question:
             tuple(draw(goals)),
             confidence := draw(st.none() | st.integers(1, 999).map(lambda n: Fraction(n, 1000))),
             None if confidence is None else draw(st.sampled_from([None, True, False])),
+            draw(st.none() | validities()),
         ),
     )
 

@@ -1,0 +1,101 @@
+"""A ledger of an older version opens, agrees with its log and goes on."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from defray.errors import LedgerCorrupt, LedgerError
+from defray.ledger.schema import APPLICATION, STEPS, advance, version_of
+from defray.ledger.sqlite import SqliteLedger
+from tests.tables import open_session, write_contract, write_people
+
+COPIED = {
+    "entries": "seq, kind, body, hash",
+    "totals": "purse, quanta, cap",
+    "known": "key, precision, weighted, releases, last, idx, promises",
+    "meta": "name, value",
+    "notes": "name, text",
+}
+"""The tables of version 1."""
+SQL = "SELECT COUNT(*) FROM people WHERE age >= 40"
+
+
+def turned_back(path: Path) -> None:
+    """Make the ledger what version 1 would have written of the same asks."""
+    old = path.with_name("old")
+    with closing(sqlite3.connect(old, isolation_level=None)) as sql:
+        sql.execute(f"PRAGMA application_id = {APPLICATION}")
+        sql.execute("PRAGMA journal_mode = WAL")
+        advance(sql, STEPS[:1])
+        assert version_of(sql) == 1
+        sql.execute("ATTACH ? AS new", (str(path),))
+        for table, columns in COPIED.items():
+            sql.execute(f"INSERT INTO {table}({columns}) SELECT {columns} FROM new.{table}")
+        sql.execute("DETACH new")
+    path.unlink()
+    old.chmod(0o600)
+    old.rename(path)
+
+
+@pytest.fixture
+def contract(tmp_path: Path) -> Path:
+    """Two data versions, several asks for the same numbers, an average and a percentage."""
+    write_people(tmp_path, 2000)
+    path = write_contract(tmp_path, "rho = 100\nm_floor = 10\nxi = 0.01")
+    for rows in (2000, 2001):
+        write_people(tmp_path, rows)
+        with open_session(path) as session:
+            session.ask("SELECT sex, COUNT(*) FROM people GROUP BY sex", within=30)
+            for within in (30, 20, "10%", "5%", 10):
+                session.ask(SQL, within=within)
+            session.ask("SELECT AVG(income) FROM people", within=2000)
+    return path
+
+
+def test_a_version_1_ledger_opens_audits_clean_and_goes_on(contract: Path):
+    path = contract.with_name("contract.ledger")
+    with SqliteLedger.read(path) as ledger:
+        before = ledger.folds()
+    turned_back(path)
+    with pytest.raises(LedgerError, match="older Defray"):
+        SqliteLedger.read(path)
+    with open_session(contract) as session:
+        assert session.audit().ok
+        assert session._engine.ledger.folds() == before
+        assert session.ask(SQL, within=10).charged_rho == 0
+        quote = session.quote(SQL, within=3, validity="anytime")
+        answer = session.ask(SQL, within=3, validity="anytime")
+        assert 0 < quote.charged_rho == answer.charged_rho
+        assert answer.asks_so_far >= 4
+        session.ask(SQL, within=3, validity="confirm")
+        assert session.audit().ok
+    with closing(sqlite3.connect(path)) as sql:
+        assert version_of(sql) == len(STEPS)
+
+
+def test_what_was_tampered_with_before_is_still_found(contract: Path):
+    path = contract.with_name("contract.ledger")
+    turned_back(path)
+    with closing(sqlite3.connect(path)) as sql:
+        sql.execute("UPDATE known SET weighted = '1/3' WHERE releases > 2")
+        sql.commit()
+    with open_session(contract) as session:
+        assert not session.audit().ok
+
+
+def test_a_log_that_cannot_be_read_is_not_upgraded(contract: Path):
+    path = contract.with_name("contract.ledger")
+    turned_back(path)
+    with closing(sqlite3.connect(path)) as sql:
+        sql.execute("DROP TRIGGER entries_stay")
+        sql.execute("UPDATE entries SET body = x'7b7d' WHERE seq = (SELECT max(seq) FROM entries)")
+        sql.commit()
+    with pytest.raises(LedgerCorrupt, match="cannot be upgraded"):
+        open_session(contract)
+    with closing(sqlite3.connect(path)) as sql:
+        assert version_of(sql) == 1
+        assert [row[1] for row in sql.execute("PRAGMA table_info(known)")][-1] == "promises"
