@@ -149,7 +149,8 @@ class Desk:
                         continue
                     true = (truth or {}).get(str(block.measure), [0.0] * len(block.keys))[i]
                     drawn = Fraction(round((true + self.noise.normal(0, sigma)) * 2**10), 2**10)
-                    for key in credited(block.functionals[i], ask.tag or None):
+                    own = block.functionals[i]
+                    for key in credited(own, ask.tag) if ask.tag else (own,):
                         self.known[key] = self.known.get(key, UNKNOWN).fused(
                             precision, drawn, self.seq, i, name
                         )

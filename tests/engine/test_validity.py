@@ -29,7 +29,7 @@ def test_what_is_quoted_is_charged_and_what_is_held_is_free(
             assert answer.charged_rho == quote.charged_rho
             assert answer.validity == quote.validity == answer.to_dict()["validity"]
             assert answer.met
-            assert all(row.half_width <= within * unit for row in answer)
+            assert all(row.half_width <= within * unit * (1 + 1e-12) for row in answer)
             spent += answer.charged_rho
             assert session.balance()["spent_rho"] == pytest.approx(spent, rel=1e-12)
             again = session.ask(sql, **wish)
@@ -143,3 +143,25 @@ def test_a_validity_in_both_places_is_refused(tmp_path: Path):
         with pytest.raises(TargetError, match="validity must be"):
             session.ask(SQL, within=50, validity="sometimes")
         assert session.balance()["spent_rho"] == 0
+
+
+def test_racing_asks_take_no_more_looks_than_declared(tmp_path: Path):
+    from concurrent.futures import ThreadPoolExecutor
+
+    from tests.tables import slow_session, write_contract, write_people
+
+    write_people(tmp_path, 1000)
+    with slow_session(write_contract(tmp_path, "rho = 100"), 0.5) as session:
+
+        def ask(within: int) -> str:
+            try:
+                session.ask(SQL, within=within, validity="looks=2")
+            except TooManyLooks:
+                return "refused"
+            return "answered"
+
+        with ThreadPoolExecutor(6) as pool:
+            outcomes = list(pool.map(ask, (60, 50, 40, 30, 20, 10)))
+        assert len(session.history()) == 2
+        assert "refused" in outcomes or outcomes == ["answered"] * 6
+        assert session.audit().ok

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 from defray.controller.ask import Ask, Funds, Held
@@ -220,9 +221,8 @@ class Sum(Linear):
         self.two_ways = not alone and self.parts["sum"] != self.parts["centred"]
         self.middle = self.block("centred").middle
 
-    def behind(self, cell: int, held: Held) -> set[int]:
-        roles = self.parts if self._roundabout(cell, held) else ("sum",)
-        return {self.parts[role] for role in roles}
+    def behind(self, cell: int, held: Held) -> Sequence[int]:
+        return self._all if self._roundabout(cell, held) else (self.parts["sum"],)
 
     def _roundabout(self, cell: int, held: Held) -> Fraction:
         """The precision of centred sum + middle * count."""

@@ -185,7 +185,7 @@ def _row(
     owned: Sequence[int],
     funds: Funds,
 ) -> Row:
-    known = [bought.after.known[b][i] for b in sorted(rule.behind(i, bought.after))]
+    known = [bought.after.known[b][i] for b in rule.behind(i, bought.after)]
     newest = max(known, key=lambda k: k.last)
     met, note = _met(ask, rule, j, i, bought, funds)
     return Row(
@@ -202,7 +202,7 @@ def _row(
         releases=sum(k.releases for k in known),
         id=f"{newest.last}.{newest.index}" if newest.last else "0",
         note=note,
-        asks=len({name for k in known for name in k.asks}),
+        asks=len(newest.asks if len(known) == 1 else {name for k in known for name in k.asks}),
     )
 
 

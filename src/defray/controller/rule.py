@@ -7,7 +7,7 @@ precision of which block, in total, does this cell need?
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -71,6 +71,7 @@ class Rule:
         self.gamma = ask.gamma
         self.parts: Mapping[str, int] = ask.compiled.parts[index]
         self.blocks: tuple[Block, ...] = ask.compiled.blocks
+        self._all = tuple(dict.fromkeys(self.parts.values()))
         self._needs: dict[tuple[Fraction, ...], Need] = {}
 
     def block(self, role: str) -> Block:
@@ -81,9 +82,9 @@ class Rule:
         one scale is drawn at once."""
         return dyadic_up(precision, bits) if len(self.ask.compiled.cells) > 1 else precision
 
-    def behind(self, cell: int, held: Held) -> set[int]:
+    def behind(self, cell: int, held: Held) -> Sequence[int]:
         """The blocks that this cell's estimate rests on."""
-        return set(self.parts.values())
+        return self._all
 
     def want(self, cell: int, held: Held, funds: Funds) -> Need:
         raise NotImplementedError

@@ -44,8 +44,9 @@ def fold(
     known: MutableMapping[bytes, Known], release: Release, keys: Sequence[bytes], seq: int
 ) -> None:
     """Fold a release into what is known; keys that are not there are UNKNOWN."""
+    tag = release.tag
     for functional, precision, value, i in increments(release, keys):
-        for key in credited(functional, release.tag):
+        for key in (functional,) if tag is None else credited(functional, tag):
             known[key] = known.get(key, UNKNOWN).fused(precision, value, seq, i, release.ask)
     for key, share, gamma in release.settles:
         known[key] = known.get(key, UNKNOWN).promised(share, gamma, seq)

@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,9 +41,8 @@ def unreadable(path: Path, what: str) -> LedgerCorrupt:
 def known_of(row: Sequence[Any]) -> Known:
     """A row of ``known`` after its key."""
     promises = tuple(_promise(text) for text in row[5].split()) if row[5] else ()
-    precision = _fraction(row[0])
-    first = precision if row[6] == row[0] else _fraction(row[6])
-    asks = tuple(row[7].split())
+    precision, first = _common(row[0]), _common(row[6])
+    asks = _names(row[7])
     return Known(precision, _fraction(row[1]), row[2], row[3], row[4], promises, first, asks)
 
 
@@ -55,6 +55,15 @@ def _fraction(text: str) -> Fraction:
     """Fraction(text) for what str() of a Fraction writes, in half the time."""
     top, _, bottom = text.partition("/")
     return Fraction(int(top), int(bottom or 1))
+
+
+_common = lru_cache(maxsize=1024)(_fraction)
+"""Of a number that many cells have in common."""
+
+
+@lru_cache(maxsize=1024)
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
 
 
 class SqliteView:
@@ -239,7 +248,9 @@ class SqliteTransaction(SqliteView):
 
     def _fold(self, sql: sqlite3.Connection, release: Release, seq: int) -> None:
         measured = zip(release.keys, release.values, strict=True)
-        keys = [k for key, v in measured if v is not None for k in credited(key, release.tag)]
+        keys = [key for key, value in measured if value is not None]
+        if release.tag is not None:
+            keys = [k for key in keys for k in credited(key, release.tag)]
         keys += [key for key, _, _ in release.settles]
         after = dict(zip(keys, self.known(keys), strict=True))
         fold(after, release, release.keys, seq)

@@ -95,7 +95,6 @@ def confirmed(key: bytes, tag: str) -> bytes:
     return hashlib.sha256(key + tag.encode()).digest()[:16]
 
 
-def credited(key: bytes, tag: str | None) -> tuple[bytes, ...]:
-    """The keys a release of a functional is folded into: its own, and that of the confirmation it was made
-    for, if it was."""
-    return (key,) if tag is None else (key, confirmed(key, tag))
+def credited(key: bytes, tag: str) -> tuple[bytes, ...]:
+    """The keys that a confirming release of a functional is folded into: its own as well."""
+    return key, confirmed(key, tag)
