@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from defray.core.amounts import QUANTA, exact, quanta_down, rho_of
 from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerMismatch
 from defray.ledger.audit import AuditReport, audit
-from defray.ledger.records import UNKNOWN, Entry, Known, Release, Terms
+from defray.ledger.records import UNKNOWN, Arrival, Entry, Known, Release, Terms
 from tests.contract.ledgers import LEDGERS, SqliteUnderTest
 from tests.ledger.makers import DOMAIN, keys_of, release, spend, terms
 from tests.ledger.processes import at_once
@@ -115,6 +115,40 @@ class TestReading:
         assert [k.index for k in known[:1777]] == list(range(1777))
         assert known[1777:-1] == [UNKNOWN] * 8223
         assert known[-1] == known[5]
+
+    def test_arrivals_are_numbered_and_remembered(self, ledger: Any) -> None:
+        made = [
+            Arrival(n, bytes([n]) * 16, 0.1 * n, 0.05, 1.5, 0.2, None if n % 2 else 0.3)
+            for n in range(1, 6)
+        ]
+        with ledger.transaction() as transaction:
+            for arrival in made:
+                transaction.arrive(arrival)
+            assert transaction.arrivals(0, 100) == made
+        with ledger.view() as view:
+            assert view.arrivals(0, 100) == made
+            assert view.arrivals(3, 100) == made[3:]
+            assert view.arrivals(0, 2) == made[-2:]
+            assert view.arrivals(5, 100) == []
+            assert view.known([made[0].mark])[0].last > 0
+            assert view.known([b"z" * 16])[0].last == 0
+        assert audit(ledger, keys_of).ok
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            Arrival(2, b"m" * 16, 0.1, 0.1, 1.0, 0.0),
+            Arrival(1, b"m", 0.1, 0.1, 1.0, 0.0),
+            Arrival(1, b"m" * 16, 0.1, 0.2, 1.0, 0.0),
+            Arrival(1, b"m" * 16, float("nan"), 0.1, 1.0, 0.0),
+            Arrival(1, b"m" * 16, 0.1, 0.1, -1.0, 0.0),
+        ],
+    )
+    def test_unsound_arrivals_are_refused(self, ledger: Any, bad: Arrival) -> None:
+        with pytest.raises(LedgerCorrupt), ledger.transaction() as transaction:
+            transaction.arrive(bad)
+        with ledger.view() as view:
+            assert view.arrivals(0, 9) == []
 
     def test_a_view_sees_one_moment(self, ledger: Any) -> None:
         with ledger.view() as view:

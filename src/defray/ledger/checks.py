@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from defray.core.amounts import QUANTA
-from defray.ledger.records import PURSES, UNKNOWN, Known, Release
+from defray.ledger.records import PURSES, UNKNOWN, Arrival, Known, Release
 
 
 def derived_charge(reach: Fraction, sigma: float, rho: Fraction) -> int:
@@ -43,6 +44,25 @@ def fold(
         known[key] = known.get(key, UNKNOWN).fused(precision, value, seq, i)
     for key, share, gamma in release.settles:
         known[key] = known.get(key, UNKNOWN).promised(share, gamma, seq)
+
+
+def fold_arrival(known: MutableMapping[bytes, Known], arrival: Arrival, seq: int) -> None:
+    """Remember that a question arrived."""
+    known[arrival.mark] = replace(known.get(arrival.mark, UNKNOWN), last=seq)
+
+
+def arrival_fault(arrival: Arrival, before: int) -> str | None:
+    """What is wrong with an arrival after ``before`` others; None if it is sound."""
+    if arrival.number != before + 1:
+        return f"arrival {arrival.number} came after arrival {before}"
+    numbers = (arrival.residual, arrival.granted, arrival.weight, arrival.price)
+    if not all(math.isfinite(x) and x >= 0 for x in (*numbers, arrival.influence or 0.0)):
+        return f"arrival {arrival.number} holds a number that is negative or not finite"
+    if arrival.granted > arrival.residual:
+        return f"arrival {arrival.number} was granted more than it needed"
+    if len(arrival.mark) != 16:
+        return f"arrival {arrival.number} has no sound mark"
+    return None
 
 
 def faults(release: Release, rho: Fraction) -> Iterator[str]:

@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
 from defray.errors import LedgerCorrupt, LedgerError
-from defray.ledger.checks import faults, fold
+from defray.ledger.checks import arrival_fault, faults, fold, fold_arrival
 from defray.ledger.pool import forked
-from defray.ledger.records import GENESIS, UNKNOWN, Entry, Epoch, Known, Purse, Release, Terms
+from defray.ledger.records import (
+    GENESIS,
+    UNKNOWN,
+    Arrival,
+    Entry,
+    Epoch,
+    Known,
+    Purse,
+    Release,
+    Terms,
+)
 
 _CHUNK: Final = 500
 KNOWN: Final = "SELECT key, precision, weighted, releases, last, idx, promises FROM known"
@@ -139,6 +149,21 @@ class SqliteView:
                 found[row[0]] = known_of(row[1:])
         return [found.get(key, UNKNOWN) for key in keys]
 
+    def arrivals(self, after: int, newest: int) -> list[Arrival]:
+        rows = self._sql.execute(
+            "SELECT body FROM entries WHERE kind = 'arrival' ORDER BY seq DESC LIMIT ?", (newest,)
+        )
+        found: list[Arrival] = []
+        try:
+            for (body,) in rows:
+                arrival = Arrival.from_json(json.loads(body))
+                if arrival.number <= after:
+                    break
+                found.append(arrival)
+        except UNREADABLE:
+            raise unreadable(self._path, "an arrival") from None
+        return found[::-1]
+
 
 class SqliteTransaction(SqliteView):
     """The one writer of the moment.  A failed append spoils it: it can only be rolled back."""
@@ -173,6 +198,20 @@ class SqliteTransaction(SqliteView):
         if done.rowcount != 1:
             raise self._fault(f"there is no total of the {release.purse} purse")
         self._fold(sql, release, seq)
+        self.spoiled = False
+        return seq
+
+    def arrive(self, arrival: Arrival) -> int:
+        sql = self._writing()
+        self.spoiled = True
+        before = self.arrivals(0, 1)
+        wrong = arrival_fault(arrival, before[0].number if before else 0)
+        if wrong is not None:
+            raise self._fault(wrong)
+        seq = self._add("arrival", arrival.to_json())
+        after = {arrival.mark: self.known([arrival.mark])[0]}
+        fold_arrival(after, arrival, seq)
+        self._keep(sql, after)
         self.spoiled = False
         return seq
 
@@ -237,6 +276,9 @@ class SqliteTransaction(SqliteView):
         keys += [key for key, _, _ in release.settles]
         after = dict(zip(keys, self.known(keys), strict=True))
         fold(after, release, release.keys, seq)
+        self._keep(sql, after)
+
+    def _keep(self, sql: sqlite3.Connection, after: Mapping[bytes, Known]) -> None:
         sql.executemany(
             "INSERT OR REPLACE INTO known(key, precision, weighted, releases, last, idx, promises) "
             "VALUES (?, ?, ?, ?, ?, ?, ?)",

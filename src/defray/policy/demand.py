@@ -38,12 +38,22 @@ class Pace:
     residuals expected before the first arrival, of weight 1 (a public prior).
     """
 
-    __slots__ = ("_influences", "_prior", "_ranked", "_residuals", "_weights", "arrivals", "price")
+    __slots__ = (
+        "_at",
+        "_influences",
+        "_prior",
+        "_ranked",
+        "_residuals",
+        "_weights",
+        "arrivals",
+        "price",
+    )
 
     def __init__(self, forecast: Sequence[float] = ()) -> None:
         self.arrivals = 0
         self.price = 0.0
         self._prior = len(forecast)
+        self._at = 0
         self._residuals = array("d", forecast)
         self._weights = array("d", [1.0] * len(forecast))
         self._influences: list[float] = []
@@ -53,7 +63,8 @@ class Pace:
         self, residual: float, weight: float, price: float, influence: float | None = None
     ) -> None:
         """One more arrival, after its decision."""
-        place = self._prior + self.arrivals % WINDOW
+        place = self._prior + self._at
+        self._at = (self._at + 1) % WINDOW
         if place < len(self._residuals):
             self._residuals[place], self._weights[place] = residual, weight
         else:
