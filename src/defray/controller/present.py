@@ -49,9 +49,16 @@ class Bought:
 
 
 def answer_of(
-    ask: Ask, bought: Bought, funds: Funds, version: int, unit: Unit, stopped: str = ""
+    ask: Ask,
+    bought: Bought,
+    funds: Funds,
+    version: int,
+    unit: Unit,
+    stopped: str = "",
+    shortfall: Fraction = Fraction(0),
 ) -> Answer:
-    """The answer from one state of the transcript; ``stopped`` says why targets were left unmet."""
+    """The answer from one state of the transcript; ``stopped`` says why targets were left unmet, and
+    ``shortfall`` how much rho was not granted for them."""
     question = ask.compiled.question
     rows, met = rows_of(ask, bought, funds)
     paid = rho_of(sum(p.charge for p in bought.purchases), funds.total)
@@ -80,6 +87,7 @@ def answer_of(
         charged_rho=float(paid),
         reused_rho=float(credited) if credited > scratch / 10**12 else 0.0,
         met=met,
+        shortfall_rho=float(shortfall),
         remaining_rho=float(funds.answer),
         items=items_of(ask, bought.purchases, funds),
         data_version=version,
