@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from defray.controller.ask import Ask
-from defray.controller.plan import FREE, Price, Purchase, expected, plan, price
+from defray.controller.plan import FREE, Price, Purchase, cut, expected, plan, price
 from defray.controller.quote import quote_of
 from defray.controller.refuse import closed, too_few_rows
 from defray.controller.scarcity import Moment, Ration, ration
@@ -42,9 +42,12 @@ def price_list(
 def purchases(ask: Ask, moment: Moment, rationed: Ration) -> tuple[Purchase, ...]:
     """What is sure to be bought: the first step and, where the price is exact, what follows it."""
     step = rationed.price.step
-    if not rationed.price.exact or step.final or rationed.cut or not step.purchases:
+    granted = rationed.price.low - step.charge
+    if not rationed.price.exact or granted <= 0:
         return step.purchases
     rest = plan(ask, expected(ask, moment.held, step), replace(moment.funds, weighs=False))
+    if rest.charge > granted:
+        rest = cut(rest, ask, granted, moment.funds.total)
     return (*step.purchases, *rest.purchases)
 
 

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from defray.controller.goals import Wish
 from defray.core.target import two_sided
+from defray.engine import Engine
 from defray.errors import BudgetRefused, MaxRhoRefused
+from defray.ledger.memory import MemoryLedger
 from defray.ledger.records import Arrival
+from defray.noise.opendp_sampler import OpenDPSampler
 from defray.session import Session
+from defray.simulate.run import Budget
+from defray.simulate.tables import ITEM, TABLE, from_truths
+from defray.simulate.workload import Workload
+from defray.transcript import terms_of
 from tests.tables import people
 
 GATES = {
@@ -193,6 +203,61 @@ def test_the_pace_outlives_the_process_and_is_shared(tmp_path: Path) -> None:
             second.ask(count(7), within=12)
             assert first.quote(count(8), within=12) == second.quote(count(8), within=12)
             assert first.balance() == second.balance()
+
+
+class Coordinated:
+    """Noise that makes another table answer what a first one did: what is drawn is the released value less
+    the other's true one."""
+
+    def __init__(self, released: list[int], truths: list[int]) -> None:
+        self.left = list(zip(released, truths, strict=True))
+
+    def draw(self, scales: list[float]) -> list[int]:
+        return [value - truth for value, truth in (self.left.pop(0) for _ in scales)]
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_decisions_rest_on_what_was_released_alone(gate: str) -> None:
+    """Two tables that differ in every count, noise that happens to give the same releases: then every
+    decision, charge, refusal, arrival and word of the log is the same (L1, L3)."""
+    rng = np.random.default_rng(5)
+    asks = [
+        (int(i), float(w))
+        for i, w in zip(rng.integers(0, 9, 40), rng.uniform(8, 20, 40), strict=True)
+    ]
+    counts = [np.exp(rng.normal(7, 2, 9)).round() + 1 for _ in range(2)]
+    zeros = np.zeros(9, np.int64)
+    budget = Budget(rho=0.1, xi=0.1, horizon=20 if GATES[gate] else None, m_floor=10)
+
+    def run(truths: Any, sampler: Any) -> tuple[list[bytes], list[str]]:
+        workload = Workload("two tables", np.arange(9), np.ones(9), truths, zeros)
+        contract, source = from_truths(workload, budget)
+        ledger = MemoryLedger(terms_of(contract))
+        engine = Engine(replace(contract, gate=gate), ledger, source, sampler)
+        said = []
+        for item, within in asks:
+            sql = f"SELECT COUNT(*) FROM {TABLE} WHERE {ITEM} = {item}"
+            try:
+                said.append(
+                    repr(engine.ask(sql, Wish.of(within, None, None, None, None)).to_dict())
+                )
+            except BudgetRefused as refused:
+                said.append(repr(refused.to_dict()))
+        bodies = [entry.read() for entry in ledger.entries()]
+        for body in bodies:
+            for name in ("prev", "fingerprint", "note"):
+                body.pop(name, None)
+        return bodies, said
+
+    first, said = run(counts[0], OpenDPSampler())
+    values, truths = [], []
+    for body in first:
+        if body["kind"] == "release":
+            item = int(body["descriptor"].split(f"{ITEM} = ")[1].split()[0])
+            values.append(body["value"][0])
+            truths.append(int(counts[1][item]) << body["step"])
+    assert len(values) > 5
+    assert run(counts[1], Coordinated(values, truths)) == (first, said)
 
 
 def test_a_list_is_priced_as_it_would_be_charged(tmp_path: Path) -> None:

@@ -107,10 +107,11 @@ def ration(ask: Ask, before: Held, moment: Moment, estimate: Price, spent: int =
     if light.whole:
         return Ration(estimate, need, grant, spent)
     first = estimate.step.charge
-    if weighing and heavy.rho:
+    if weighing and (heavy.rho or scarcity.policy.partial):  # at the least a rough answer
         low, high = (first + quanta_down(g.rho, funds.total) for g in (light, heavy))
         high = estimate.high if ask.depends_on_data else max(low, high)
-        return Ration(replace(estimate, low=low, high=high, exact=False), need, grant, spent)
+        exact = low == high and not ask.depends_on_data
+        return Ration(replace(estimate, low=low, high=high, exact=exact), need, grant, spent)
     room = 0 if weighing else max(quanta_down(grant.rho, funds.total) - spent, 0)
     if first <= room:  # the first of several steps; how many follow is not known yet
         return Ration(replace(estimate, low=first, exact=False), need, grant, spent)
