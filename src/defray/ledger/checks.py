@@ -11,7 +11,31 @@ from dataclasses import replace
 from fractions import Fraction
 
 from defray.core.amounts import QUANTA
-from defray.ledger.records import PURSES, UNKNOWN, Arrival, Known, Release
+from defray.errors import LedgerError
+from defray.ledger.records import PURSES, UNKNOWN, Arrival, Known, Release, Terms
+
+
+def check_terms(terms: Terms) -> None:
+    """LedgerError unless a ledger can be made under these terms."""
+    if terms.rho <= 0 or any(c < 0 for c in terms.caps.values()):
+        raise LedgerError(
+            "The terms of a ledger need a positive rho and caps that are not negative."
+        )
+    if sum(terms.caps.values()) > QUANTA:
+        raise LedgerError("The purses' caps together exceed the contract.")
+
+
+def obstacles(release: Release, terms: Terms, version: int, spent: int) -> Iterator[str]:
+    """Why a release may not be appended now: at data version ``version``, with ``spent`` quanta of its purse
+    charged already."""
+    if release.version != version:
+        yield f"a release of data version {release.version} came at version {version}"
+    yield from faults(release, terms.rho)
+    if len(release.keys) != len(release.values):
+        yield "keys and values differ in number"
+    cap, total = terms.caps.get(release.purse, 0), spent + release.charge
+    if total > cap:
+        yield f"the {release.purse} purse would reach {total} of {cap} quanta"
 
 
 def derived_charge(reach: Fraction, sigma: float, rho: Fraction) -> int:

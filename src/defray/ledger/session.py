@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from defray.errors import LedgerCorrupt, LedgerError
-from defray.ledger.checks import arrival_fault, faults, fold, fold_arrival
+from defray.ledger.checks import arrival_fault, fold, fold_arrival, obstacles
 from defray.ledger.pool import forked
 from defray.ledger.records import (
     GENESIS,
@@ -180,19 +180,11 @@ class SqliteTransaction(SqliteView):
     def append(self, release: Release) -> int:
         sql = self._writing()
         self.spoiled = True
-        if release.version != self._version:
-            raise self._fault(
-                f"a release of data version {release.version} came at version {self._version}"
-            )
-        wrong = next(faults(release, self._terms.rho), None)
+        spent = self.spent(release.purse)
+        wrong = next(obstacles(release, self._terms, self._version, spent), None)
         if wrong is not None:
             raise self._fault(wrong)
-        if len(release.keys) != len(release.values):
-            raise self._fault("keys and values differ in number")
-        cap = self._terms.caps.get(release.purse, 0)
-        total = self.spent(release.purse) + release.charge
-        if total > cap:
-            raise self._fault(f"the {release.purse} purse would reach {total} of {cap} quanta")
+        total = spent + release.charge
         seq = self._add("release", release.to_json())
         done = sql.execute("UPDATE totals SET quanta = ? WHERE purse = ?", (total, release.purse))
         if done.rowcount != 1:
