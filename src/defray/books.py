@@ -15,7 +15,8 @@ from defray.core.zcdp import epsilon_for
 from defray.errors import TargetError
 from defray.ledger.audit import AuditReport, Disagrees, audit
 from defray.ledger.records import PURSES, Epoch
-from defray.ledger.store import Ledger
+from defray.ledger.store import Ledger, View
+from defray.policy.gates import GATES
 from defray.support.exact import block_of
 
 
@@ -30,6 +31,7 @@ def balance(
     with ledger.view() as view:
         spent = {p: rho_of(view.spent(p), total) for p in PURSES}
         version, closed = (view.epoch.counter if view.epoch else 0), view.closed
+        scarcity = sharing(contract, view)
     caps = {p: rho_of(ledger.terms.caps[p], total) for p in PURSES}
     wanted = precision_for(goal.amount, two_sided(float(1 - level)))
     each = Fraction(contract.unit.max_rows) ** 2 * wanted / 2
@@ -56,6 +58,8 @@ def balance(
         "closed": closed,
         "notes": list(version_notes(version)),
     }
+    if scarcity is not None:
+        out["scarcity"] = scarcity
     if contract.delta is not None:
         out["epsilon"] = {
             "delta": contract.delta,
@@ -64,6 +68,20 @@ def balance(
             "note": "spent so far is bookkeeping; the guarantee is the whole contract's",
         }
     return out
+
+
+def sharing(contract: Contract, view: View) -> dict[str, Any] | None:
+    """How far a budget that is shared out over a horizon has come; None where it is not."""
+    policy = GATES[contract.gate](contract.horizon)
+    if not policy.paced:
+        return None
+    newest = view.arrivals(0, 1)
+    return {
+        "gate": contract.gate,
+        "horizon": contract.horizon,
+        "arrivals": newest[0].number if newest else 0,
+        "price": newest[0].price if newest else 0.0,
+    }
 
 
 def history(contract: Contract, ledger: Ledger) -> list[dict[str, Any]]:

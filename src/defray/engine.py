@@ -20,35 +20,25 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from defray.controller.ask import Ask, Funds, Held, Planned
+from defray.controller.ask import Ask, Held
 from defray.controller.goals import Wish, resolve
-from defray.controller.plan import FREE, MAX_STEPS, Price, Purchase, Step, plan, price
+from defray.controller.plan import MAX_STEPS, Price, Purchase, Step, plan, price
 from defray.controller.present import Bought, answer_of
-from defray.controller.quote import quote_of
-from defray.controller.refuse import best_goals, over_budget, over_ceiling, too_few_rows
+from defray.controller.refuse import closed, reason, refusal_of, too_few_rows
+from defray.controller.scarcity import Moment, Ration, ration
 from defray.controller.validity import confirming, too_many_looks, validity_of
-from defray.core.amounts import QUANTA, exact, rho_of
+from defray.core.amounts import exact, rho_of
 from defray.core.answer import Answer, Quote
-from defray.core.contract import RELATION, Contract
-from defray.core.gate import Gate, Greedy
+from defray.core.contract import Contract
 from defray.data.source import Control, Exact, Scan, Source
-from defray.errors import (
-    LedgerBusy,
-    LedgerError,
-    LedgerMismatch,
-    Refused,
-    SourceChanged,
-    TargetError,
-)
-from defray.ledger.records import Purse, Release, Terms
-from defray.ledger.store import Ledger, Transaction, View
+from defray.errors import LedgerBusy, Refused, SourceChanged, TargetError
+from defray.ledger.records import Arrival, Release
+from defray.ledger.store import Ledger, Transaction
 from defray.noise.sampler import Sampler
+from defray.pricelist import price_list
 from defray.query.region import Regions
 from defray.support.exact import Block, Compiled, compile_question
-from defray.support.known import UNKNOWN
-
-DEFAULT_PROBES = 1000
-"""Diagnostics the purse is divided into where the contract declares no horizon."""
+from defray.transcript import Transcript, counter
 
 AGAIN = "ask again"
 
@@ -56,37 +46,19 @@ MAX_TRIES = 3
 """How often an ask starts over because the data changed under it."""
 
 
-def terms_of(contract: Contract) -> Terms:
-    """What binds a ledger to a contract: budget, purses and privacy unit."""
-    diagnostic = math.floor(contract.xi * QUANTA)
-    return Terms(
-        rho=contract.rho,
-        caps={"answer": QUANTA - diagnostic, "diagnostic": diagnostic},
-        unit=contract.unit.to_json(),
-        relation=RELATION,
-    )
-
-
 class Engine:
     """A contract at work.  Safe to share between threads; several engines, also in other processes, may
     share one ledger."""
 
     def __init__(
-        self,
-        contract: Contract,
-        ledger: Ledger,
-        source: Source,
-        sampler: Sampler,
-        gate: Gate | None = None,
+        self, contract: Contract, ledger: Ledger, source: Source, sampler: Sampler
     ) -> None:
         self.contract = contract
         self.ledger = ledger
+        self.transcript = Transcript(contract, ledger)
         self._source = source
         self._sampler = sampler
-        self._gate = gate or Greedy()
         self._regions = Regions(contract.domain.widths)
-        self._domain_json = contract.domain.to_json()
-        self._joined: int | None = None
         self.prepare = lru_cache(maxsize=2048)(self._prepare)
 
     # -- the two questions ------------------------------------------------------------------------
@@ -96,48 +68,18 @@ class Engine:
         return self.quote_all([(sql, wish)])[0]
 
     def quote_all(self, questions: Sequence[tuple[str, Wish]]) -> list[Quote]:
-        """The prices of a list asked in this order: each credits what the ones before it would buy.
-
-        Data-dependent prices (averages, percentages) stay ranges, but an exact repeat of one is free.
-        """
+        """The prices of a list asked in this order: each credits what the ones before it would buy."""
         asks = [self.prepare(sql, wish) for sql, wish in questions]
-        planned: dict[bytes, list[tuple[Fraction, str]]] = {}
-        uncertain: set[bytes] = set()
-        quoted: set[str] = set()
-        spent = Fraction(0)
-        quotes: list[Quote] = []
         fingerprint = self._source.fingerprint()
         with self.ledger.view() as view:
-            version, closed = self._version(view, fingerprint), view.closed
-            for ask in asks:
-                held = self._held(ask, view, version)
-                funds = self._funds(view)
-                funds = replace(funds, answer=max(funds.answer - spent, Fraction(0)))
-                estimate, held = _planned_price(ask, held, funds, planned, uncertain, quoted)
-                if not estimate.exact:
-                    uncertain.update(ask.compiled.credited)
-                if closed and not _free(estimate):
-                    raise _closed()
-                if estimate.step.hopeless:
-                    raise too_few_rows(Fraction(0))
-                looked = too_many_looks(ask, held, estimate.step, planned)
-                if looked is not None:
-                    raise looked
-                for purchase in estimate.step.purchases:
-                    block = ask.compiled.blocks[purchase.block]
-                    for keys in filter(None, (block.keys, block.confirms)):
-                        for key, precision in zip(keys, purchase.precisions, strict=True):
-                            if precision is not None:
-                                planned.setdefault(key, []).append((precision, f"q{len(quotes)}"))
-                quoted.add(ask.text)
-                spent += rho_of(estimate.low, funds.total)  # what is certain to be spent
-                quotes.append(quote_of(ask, held, funds, estimate, version))
-        return quotes
+            version = self.transcript.version(view, fingerprint)
+            return price_list(asks, self.transcript, view, version)
 
     def ask(
         self, sql: str, wish: Wish, *, max_rho: Any = None, control: Control | None = None
     ) -> Answer:
-        """Answer a question at the asked accuracy, paying only what the transcript does not hold.
+        """Answer a question at the asked accuracy, paying only what the transcript does not hold; where
+        the contract's gate grants less, at the accuracy which that buys.
 
         Raises QueryError or TargetError (bad input), BudgetRefused, MaxRhoRefused, TooFewRows or
         TooManyLooks (refused), DataError and LedgerError.
@@ -148,30 +90,35 @@ class Engine:
         for _ in range(MAX_TRIES):
             fingerprint = self._source.fingerprint()
             with self.ledger.view() as view:
-                version = self._version(view, fingerprint)
-                held, funds = self._held(ask, view, version), self._funds(view, ceiling)
-                closed = view.closed
-            estimate = price(ask, held, funds)
-            if closed and not _free(estimate):
-                raise _closed()
-            refusal = too_many_looks(ask, held, estimate.step) or self._refusal(
-                ask, held, funds, estimate
-            )
+                version = self.transcript.version(view, fingerprint)
+                moment = self.transcript.moment(ask, view, version, ceiling)
+            estimate = price(ask, moment.held, moment.funds)
+            if moment.closed and not estimate.free:
+                raise closed()
+            rationed = ration(ask, moment.held, moment, estimate)
+            looked = too_many_looks(ask, moment.held, rationed.price.step)
+            if looked is not None:
+                raise looked
+            refusal = refusal_of(ask, moment, rationed)
+            if not rationed.price.step.purchases:  # known already, refused, or held back
+                if not self._remembered(ask, moment, rationed, fingerprint):
+                    continue
+                if refusal is not None:
+                    raise refusal
+                return self._answer(ask, Bought(moment.held, moment.held, ()), moment, rationed)
             if refusal is not None:
                 raise refusal
-            if not estimate.step.purchases:
-                return answer_of(ask, Bought(held, held, ()), funds, version, self.contract.unit)
             exact_cells = self._source.scan(_scan(ask.compiled), control)
             if self._source.fingerprint() != fingerprint:
                 continue  # another version was scanned: nothing was drawn, start over
             with self.ledger.transaction() as tx:
-                if self._version(tx, fingerprint) != version:
+                if self.transcript.version(tx, fingerprint) != version:
                     continue  # a newer version was opened meanwhile
-                if _counter(tx) != version:
-                    tx.open_epoch(fingerprint, self._domain_json)
-                outcome = self._buy(ask, exact_cells, tx, ceiling, (held, estimate))
+                if counter(tx) != version:
+                    tx.open_epoch(fingerprint, self.transcript.domain_json)
+                outcome = self._buy(ask, exact_cells, tx, ceiling, (moment.held, estimate))
             if isinstance(outcome, Answer):
-                self._joined = version
+                self.transcript.joined = version
             lost = outcome is None
             if outcome is None:
                 continue  # a race for the budget was lost: look again, at no cost
@@ -209,58 +156,6 @@ class Engine:
         ask = confirming(ask)
         return replace(ask, text=f"{text} {ask.accuracy}")
 
-    def _held(self, ask: Ask, view: View, version: int) -> Held:
-        """What the transcript holds for the question (the paper's history, restricted to it); nothing
-        where ``version`` is still to be opened."""
-        compiled = ask.compiled
-        keys = [*compiled.keys, *ask.marks]
-        found = view.known(keys) if _counter(view) == version else [UNKNOWN] * len(keys)
-        cells = len(compiled.cells)
-        blocks = [found[b * cells : (b + 1) * cells] for b in range(len(compiled.blocks))]
-        return Held(blocks, dict(zip(ask.marks, found[len(compiled.keys) :], strict=True)))
-
-    def _funds(self, view: View, ceiling: Fraction | None = None, charged: int = 0) -> Funds:
-        """What may be spent now; ``charged`` quanta of the caller's ceiling are gone already."""
-        contract, total = self.contract, self.contract.rho
-
-        def left(purse: Purse) -> Fraction:
-            return rho_of(self.ledger.terms.caps[purse] - view.spent(purse), total)
-
-        return Funds(
-            total=total,
-            answer=left("answer"),
-            diagnostic=left("diagnostic"),
-            probe=contract.xi * total / (contract.horizon or DEFAULT_PROBES),
-            ceiling=None if ceiling is None else ceiling - rho_of(charged, total),
-            charged=rho_of(charged, total),
-            m_floor=contract.m_floor,
-            n_max=contract.n_max,
-        )
-
-    def _refusal(
-        self, ask: Ask, held: Held, funds: Funds, estimate: Price, *, search: bool = True
-    ) -> Refused | None:
-        """Why the next step may not be bought, if so; from public data and the transcript alone.
-        ``search``: also look for the best accuracy that still fits."""
-        step = estimate.step
-        if step.hopeless:
-            return too_few_rows(Fraction(0))
-        if not step.purchases:
-            return None
-        asked = rho_of(max(estimate.low, step.charge), funds.total)
-        if funds.ceiling is not None and asked > funds.ceiling:
-            return over_ceiling(asked, funds.ceiling, funds.charged)
-        first = rho_of(step.charge, funds.total)
-        needed = asked if step.purse == "answer" else first
-        available = funds.left(step.purse)
-        if step.purse == "diagnostic" and asked - first > funds.answer:
-            needed, available = asked - first, funds.answer  # what follows could not be paid
-        if self._gate.grant(needed, available) >= needed:
-            return None
-        cap = rho_of(self.ledger.terms.caps[step.purse], funds.total)
-        best = best_goals(ask, held, funds) if search else None
-        return over_budget(ask, needed, available, step.purse, cap, best)
-
     def _buy(
         self,
         ask: Ask,
@@ -275,29 +170,34 @@ class Engine:
         bought (None) where it can no longer be afforded.  A refusal after a first step ends the ask with
         what that step bought, which is kept, credited and shown as not met.
         """
-        version = _counter(tx)
-        before = held = self._held(ask, tx, version)
-        name = str(tx.seq + 1)
+        version, name = counter(tx), str(tx.seq + 1)
+        first = moment = self.transcript.moment(ask, tx, version, ceiling)
         bill: list[Purchase] = []
         stopped = ""
-        charged = 0
+        charged = spent = 0
         limit: int | None = None
+        rationed: Ration | None = None
         for _ in range(MAX_STEPS):
-            funds = self._funds(tx, ceiling, charged)
             if bill:
-                step = plan(ask, held, funds)
-                estimate = Price(step, step.charge, step.charge)
+                estimate = Price.of(plan(ask, moment.held, moment.funds))
+            elif moment.held == foreseen[0]:
+                estimate = foreseen[1]
             else:
-                estimate = foreseen[1] if held == foreseen[0] else price(ask, held, funds)
-                step = estimate.step
-            looked = None if bill else too_many_looks(ask, held, step)
-            refusal = looked or self._refusal(ask, held, funds, estimate, search=False)
+                estimate = price(ask, moment.held, moment.funds)
+            last = ration(
+                ask, first.held, replace(moment, scarcity=first.scarcity), estimate, spent
+            )
+            if last.grant is not None:
+                rationed = last
+            step = last.price.step
+            looked = None if bill else too_many_looks(ask, moment.held, step)
+            refusal = looked or refusal_of(ask, moment, last, search=False)
             if refusal is not None:
                 if not bill:
                     return None
                 stopped = refusal.message
                 break
-            limit = estimate.high if limit is None else limit
+            limit = last.price.high if limit is None else limit
             if bill and charged + step.charge > limit:
                 stopped = "the price that was quoted is reached; ask again to go on"
                 break
@@ -306,14 +206,79 @@ class Engine:
             self._measure(ask, step, exact_cells, tx, name)
             bill.extend(step.purchases)
             charged += step.charge
-            held = self._held(ask, tx, version)
-            if step.final and len(bill) == len(step.purchases):
-                break  # the quote was exact: this and no more
-        funds = self._funds(tx, ceiling, charged)
-        if stopped and plan(ask, held, funds).hopeless:
-            return too_few_rows(rho_of(charged, funds.total))
-        bought = Bought(before, held, bill)
-        return answer_of(ask, bought, funds, version, self.contract.unit, stopped)
+            spent += step.charge if step.purse == "answer" else 0
+            moment = self.transcript.moment(ask, tx, version, ceiling, charged)
+            if last.cut or (step.final and len(bill) == len(step.purchases)):
+                break  # cut down, or the quote was exact: this and no more
+        if rationed is not None:
+            self._arrive(ask, first, rationed, tx, spent)
+        if stopped and plan(ask, moment.held, moment.funds).hopeless:
+            return too_few_rows(rho_of(charged, moment.funds.total))
+        bought = Bought(first.held, moment.held, bill)
+        return self._answer(ask, bought, moment, rationed, spent=spent, stopped=stopped)
+
+    def _answer(
+        self,
+        ask: Ask,
+        bought: Bought,
+        moment: Moment,
+        rationed: Ration | None,
+        *,
+        spent: int = 0,
+        stopped: str = "",
+    ) -> Answer:
+        shortfall = 0
+        if rationed is not None and not rationed.whole:
+            shortfall = rationed.need - spent
+            stopped = stopped or reason(rationed, moment.scarcity)
+        return answer_of(
+            ask,
+            bought,
+            moment.funds,
+            moment.version,
+            self.contract.unit,
+            stopped,
+            rho_of(shortfall, moment.funds.total),
+        )
+
+    def _remembered(self, ask: Ask, moment: Moment, rationed: Ration, fingerprint: str) -> bool:
+        """Remember an ask that its gate grants nothing, where that paces others; False where things have
+        changed and another look is due."""
+        scarcity = moment.scarcity
+        if rationed.grant is None or not scarcity.policy.paced or scarcity.arrived:
+            return True
+        with self.ledger.transaction() as tx:
+            if self.transcript.version(tx, fingerprint) != moment.version or tx.closed:
+                return False
+            now = self.transcript.moment(ask, tx, moment.version, moment.funds.ceiling)
+            again = ration(ask, now.held, now, price(ask, now.held, now.funds))
+            if again.grant is None or again.price.step.purchases:
+                return False
+            if counter(tx) != moment.version:
+                tx.open_epoch(fingerprint, self.transcript.domain_json)
+            self._arrive(ask, now, again, tx, 0)
+        self.transcript.joined = moment.version
+        return True
+
+    def _arrive(
+        self, ask: Ask, moment: Moment, rationed: Ration, tx: Transaction, spent: int
+    ) -> None:
+        """Append an ask to the arrivals that pace the budget, once."""
+        scarcity, grant = moment.scarcity, rationed.grant
+        if grant is None or not scarcity.policy.paced or scarcity.arrived:
+            return
+        total = self.contract.rho
+        tx.arrive(
+            Arrival(
+                number=scarcity.pace.arrivals + 1,
+                mark=ask.arrival,
+                residual=float(rho_of(rationed.need, total)),
+                granted=float(rho_of(min(spent, rationed.need), total)),
+                weight=grant.demand.weight,
+                price=grant.price,
+                influence=grant.influence,
+            )
+        )
 
     def _measure(
         self, ask: Ask, step: Step, exact_cells: Exact, tx: Transaction, name: str
@@ -336,7 +301,7 @@ class Engine:
                 note["confirm"] = ask.tag
             tx.append(
                 Release(
-                    version=_counter(tx),
+                    version=counter(tx),
                     purse=step.purse,
                     attributes=block.attributes,
                     measure=str(block.measure),
@@ -356,71 +321,10 @@ class Engine:
                 )
             )
 
-    # -- data versions ----------------------------------------------------------------------------
-
-    def _version(self, view: View, fingerprint: str) -> int:
-        """The data version that an ask belongs to: the newest, or (L12) the next one, to be opened by
-        the first purchase, where the data or the declared domain is another."""
-        epoch = view.epoch
-        if epoch is None:
-            return 1
-        if epoch.domain != self._domain_json:
-            if self._joined is not None and self._joined < epoch.counter:
-                raise LedgerMismatch(
-                    "the declared domain was changed in the contract file, and others use it already",
-                    hint="open the contract again",
-                )
-            return epoch.counter + 1
-        if epoch.fingerprint != fingerprint:
-            return epoch.counter + 1
-        self._joined = epoch.counter
-        return epoch.counter
-
     def close(self) -> None:
         """Release files and connections; the contract itself stays open."""
         self._source.close()
         self.ledger.close()
-
-
-def _planned_price(
-    ask: Ask,
-    held: Held,
-    funds: Funds,
-    planned: Planned,
-    uncertain: set[bytes],
-    quoted: set[str],
-) -> tuple[Price, Held]:
-    """The price of an ask after others of a list, and what would be held by then.
-
-    ``planned`` precision would be there; of ``uncertain`` functionals more may be known than is planned.
-    """
-    if ask.depends_on_data and ask.text in quoted:
-        return FREE, held
-    touched = uncertain.intersection(ask.compiled.keys)
-    if ask.depends_on_data:
-        estimate = price(ask, held, funds)
-        touched |= planned.keys() & set(ask.compiled.keys)
-    else:
-        held = held.with_planned(ask.compiled, planned)
-        estimate = price(ask, held, funds)
-    # More knowledge can only make it cheaper.
-    return (replace(estimate, low=0, exact=False) if touched else estimate), held
-
-
-def _free(estimate: Price) -> bool:
-    return not estimate.step.purchases and not estimate.step.hopeless
-
-
-def _closed() -> LedgerError:
-    return LedgerError(
-        "the contract was closed; only what is known already is answered",
-        hint="what was asked and answered before is in its history",
-    )
-
-
-def _counter(view: View) -> int:
-    epoch = view.epoch
-    return 0 if epoch is None else epoch.counter
 
 
 def _ceiling(max_rho: Any) -> Fraction | None:

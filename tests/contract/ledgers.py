@@ -1,4 +1,5 @@
-"""The ledgers that the contract is tried on.  One more ledger is one more class in LEDGERS."""
+"""The ledgers that the contract is tried on.  One more ledger is one more class in LEDGERS, and in DURABLE
+if it outlives a process."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
+from defray.ledger.memory import MemoryLedger
 from defray.ledger.records import Entry, Terms
 from defray.ledger.sqlite import SqliteLedger
 from defray.ledger.store import Ledger
@@ -63,4 +65,19 @@ def _kind(entry: Entry) -> str:
         return "release"
 
 
-LEDGERS: Final[dict[str, type[SqliteUnderTest]]] = {"sqlite": SqliteUnderTest}
+class MemoryUnderTest:
+    """Every opening is another ledger: nobody else can come to it."""
+
+    @classmethod
+    def fresh(cls, folder: Path) -> MemoryUnderTest:
+        return cls()
+
+    def open(self, terms: Terms, *, timeout: float = 30.0) -> Ledger:
+        return MemoryLedger(terms, timeout=timeout)
+
+
+DURABLE: Final[dict[str, type[SqliteUnderTest]]] = {"sqlite": SqliteUnderTest}
+LEDGERS: Final[dict[str, type[SqliteUnderTest] | type[MemoryUnderTest]]] = {
+    **DURABLE,
+    "memory": MemoryUnderTest,
+}

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from defray.core.amounts import QUANTA, exact, quanta_down, rho_of
 from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerMismatch
 from defray.ledger.audit import AuditReport, audit
-from defray.ledger.records import UNKNOWN, Entry, Known, Release, Terms
+from defray.ledger.records import UNKNOWN, Arrival, Entry, Known, Release, Terms
 from defray.support.known import confirmed
-from tests.contract.ledgers import LEDGERS, SqliteUnderTest
+from tests.contract.ledgers import DURABLE, LEDGERS, MemoryUnderTest, SqliteUnderTest
 from tests.ledger.makers import DOMAIN, keys_of, release, spend, terms
 from tests.ledger.processes import at_once
 from tests.ledger.worker import contend
@@ -31,7 +31,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def place(kind: str, tmp_path: Path) -> SqliteUnderTest:
+def place(kind: str, tmp_path: Path) -> SqliteUnderTest | MemoryUnderTest:
     return LEDGERS[kind].fresh(tmp_path)
 
 
@@ -140,6 +140,40 @@ class TestReading:
         assert [k.index for k in known[:1777]] == list(range(1777))
         assert known[1777:-1] == [UNKNOWN] * 8223
         assert known[-1] == known[5]
+
+    def test_arrivals_are_numbered_and_remembered(self, ledger: Any) -> None:
+        made = [
+            Arrival(n, bytes([n]) * 16, 0.1 * n, 0.05, 1.5, 0.2, None if n % 2 else 0.3)
+            for n in range(1, 6)
+        ]
+        with ledger.transaction() as transaction:
+            for arrival in made:
+                transaction.arrive(arrival)
+            assert transaction.arrivals(0, 100) == made
+        with ledger.view() as view:
+            assert view.arrivals(0, 100) == made
+            assert view.arrivals(3, 100) == made[3:]
+            assert view.arrivals(0, 2) == made[-2:]
+            assert view.arrivals(5, 100) == []
+            assert view.known([made[0].mark])[0].last > 0
+            assert view.known([b"z" * 16])[0].last == 0
+        assert audit(ledger, keys_of).ok
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            Arrival(2, b"m" * 16, 0.1, 0.1, 1.0, 0.0),
+            Arrival(1, b"m", 0.1, 0.1, 1.0, 0.0),
+            Arrival(1, b"m" * 16, 0.1, 0.2, 1.0, 0.0),
+            Arrival(1, b"m" * 16, float("nan"), 0.1, 1.0, 0.0),
+            Arrival(1, b"m" * 16, 0.1, 0.1, -1.0, 0.0),
+        ],
+    )
+    def test_unsound_arrivals_are_refused(self, ledger: Any, bad: Arrival) -> None:
+        with pytest.raises(LedgerCorrupt), ledger.transaction() as transaction:
+            transaction.arrive(bad)
+        with ledger.view() as view:
+            assert view.arrivals(0, 9) == []
 
     def test_a_view_sees_one_moment(self, ledger: Any) -> None:
         with ledger.view() as view:
@@ -394,11 +428,16 @@ class TestTransactions:
             ledger.remember("a", "b")
         assert put(ledger, release()) == [3]
 
-    def test_waiting_ends_in_busy(self, ledger: Any, place: SqliteUnderTest) -> None:
+    @pytest.mark.parametrize("kind", sorted(DURABLE))
+    def test_waiting_for_another_ends_in_busy(self, ledger: Any, place: SqliteUnderTest) -> None:
         impatient = place.open(ledger.terms, timeout=0.1)
         with ledger.transaction(), pytest.raises(LedgerBusy), impatient.transaction():
             pass
         assert put(impatient, release()) == [3]
+        impatient.close()
+
+    def test_waiting_for_a_thread_ends_in_busy(self, place: SqliteUnderTest) -> None:
+        impatient = place.open(terms(), timeout=0.1)
         held, leave = threading.Event(), threading.Event()
 
         def hold() -> None:
@@ -411,8 +450,10 @@ class TestTransactions:
         held.wait(10)
         with pytest.raises(LedgerBusy), impatient.transaction():
             pass
+        with pytest.raises(LedgerBusy):
+            impatient.remember("a", "b")
         with impatient.view() as view:
-            assert view.seq == 3
+            assert view.seq == 1
         leave.set()
         thread.join()
         impatient.close()
@@ -428,6 +469,7 @@ class TestTransactions:
         assert (report.releases, report.spent["answer"]) == (2, QUANTA)
         made.close()
 
+    @pytest.mark.parametrize("kind", sorted(DURABLE))
     def test_budget_for_two_and_four_processes(self, kind: str, place: SqliteUnderTest) -> None:
         made = place.open(terms())
         with made.transaction() as transaction:
@@ -472,8 +514,23 @@ class TestTransactions:
             stop.set()
             thread.join()
 
+    def test_a_closed_ledger_says_so(self, ledger: Any) -> None:
+        ledger.close()
+        ledger.close()
+        with pytest.raises(LedgerError, match="closed"), ledger.view():
+            pass
+        with pytest.raises(LedgerError, match="closed"), ledger.transaction():
+            pass
+        for read in (lambda: list(ledger.entries()), ledger.folds, lambda: ledger.remembered("a")):
+            with pytest.raises(LedgerError, match="closed"):
+                read()
+
 
 class TestDurability:
+    @pytest.fixture(params=sorted(DURABLE))
+    def kind(self, request: pytest.FixtureRequest) -> str:
+        return str(request.param)
+
     def test_it_is_all_there_after_opening_again(self, ledger: Any, place: SqliteUnderTest) -> None:
         put(ledger, release(), release(sigmas=(12.0, None)))
         ledger.remember("note", "text")
@@ -496,12 +553,6 @@ class TestDurability:
         with reader.view() as view:
             assert view.seq == 3
         reader.close()
-
-    def test_a_closed_ledger_says_so(self, ledger: Any) -> None:
-        ledger.close()
-        ledger.close()
-        with pytest.raises(LedgerError, match="closed"), ledger.view():
-            pass
 
     def test_other_terms_are_named_with_both_values(
         self, ledger: Any, place: SqliteUnderTest
@@ -531,7 +582,7 @@ class TestDurability:
         for number in range(4):
             folder = tmp_path / str(number)
             folder.mkdir()
-            place = LEDGERS[kind].fresh(folder)
+            place = DURABLE[kind].fresh(folder)
             lines = at_once(kind, place.address, "create", count=4)
             assert len({line for worker in lines for line in worker}) == 1
             made = place.open(terms())
@@ -549,7 +600,7 @@ class TestDurability:
         put(ledger, release())
         with pytest.raises(LedgerError, match="never overwrites"):
             ledger.backup(copy)
-        restored = LEDGERS[kind](str(copy)).open(ledger.terms)
+        restored = DURABLE[kind](str(copy)).open(ledger.terms)
         assert restored.secret == ledger.secret
         assert audit(restored, keys_of).releases == 1
         assert put(restored, release()) == [4]
@@ -605,6 +656,12 @@ class TestAudit:
         assert report.head == written[-1].hash
         assert report.spent == ledger.folds()[0]
         assert not report.closed
+
+
+class TestForgery:
+    @pytest.fixture(params=sorted(DURABLE))
+    def kind(self, request: pytest.FixtureRequest) -> str:
+        return str(request.param)
 
     def test_every_flipped_field_is_found(
         self, place: SqliteUnderTest, written: list[Entry]

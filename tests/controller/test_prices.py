@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from defray.controller.plan import best_fit, plan, price
+from defray.controller.best import best_fit
+from defray.controller.plan import plan, price
 from defray.core.amounts import QUANTA
 from tests.controller.bench_table import AGE, SEX, Desk, adults, contract, make_ask, question
 
@@ -207,7 +208,7 @@ def test_the_best_that_fits_fits_and_is_nearly_the_best(within, left):
     funds = desk.funds(answer=left)
     if price(ask, desk.held(ask), funds).high <= left * QUANTA:
         return
-    best = best_fit(ask, desk.held(ask), funds)
+    best = best_fit(ask, desk.held(ask), funds, lambda rho: rho <= funds.spendable)
     assert best is not None
     assert price(best, desk.held(best), funds).high <= left * QUANTA
     closer = best.scaled(Fraction(98, 100))
@@ -256,5 +257,7 @@ def test_best_fit_is_the_same_for_one_cell_and_for_many_alike():
     left = Fraction(1, 1000)
     one = make_ask(COUNT, terms, within=5)
     many = make_ask(question("COUNT", by=(AGE, SEX)), terms, within=5)
-    best = [best_fit(a, Desk(terms).held(a), Desk(terms).funds(answer=left)) for a in (one, many)]
+    desk = Desk(terms)
+    funds = desk.funds(answer=left)
+    best = [best_fit(a, desk.held(a), funds, lambda rho: rho <= left) for a in (one, many)]
     assert best[0].goals == best[1].goals

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from defray.controller.plan import best_fit, plan, price
+from defray.controller.best import best_fit
+from defray.controller.plan import plan, price
 from defray.controller.present import Bought, answer_of
 from defray.controller.rules import rules_of
 from defray.core.amounts import QUANTA
@@ -160,7 +161,7 @@ def test_the_best_anytime_that_fits_fits():
     desk.ask(question("COUNT", region=women_only()), within=200)
     ask = make_ask(question("COUNT", by=(SEX,)), desk.terms, within=2, validity="anytime")
     left = desk.funds(answer=Fraction(1, 1000))
-    best = best_fit(ask, desk.held(ask), left)
+    best = best_fit(ask, desk.held(ask), left, lambda rho: rho <= left.spendable)
     assert price(best, desk.held(ask), left).high <= QUANTA // 1000
     closer = best.scaled(Fraction(98, 100))
     assert price(closer, desk.held(ask), left).high > QUANTA // 1000

@@ -11,20 +11,20 @@ import pytest
 
 from defray.ledger.audit import audit
 from defray.ledger.store import Ledger
-from tests.contract.ledgers import LEDGERS, SqliteUnderTest
+from tests.contract.ledgers import DURABLE, SqliteUnderTest
 from tests.ledger.makers import DOMAIN, keys_of, release, terms
 from tests.ledger.processes import start
 
 pytestmark = pytest.mark.crash
 
 
-@pytest.fixture(params=sorted(LEDGERS))
+@pytest.fixture(params=sorted(DURABLE))
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 def new(kind: str, folder: Path) -> SqliteUnderTest:
-    place = LEDGERS[kind].fresh(folder)
+    place = DURABLE[kind].fresh(folder)
     ledger = place.open(terms())
     with ledger.transaction() as transaction:
         transaction.open_epoch("p", DOMAIN)
@@ -137,7 +137,7 @@ def test_killed_between_commit_and_reply(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("event", range(1, 13))
 def test_killed_while_it_is_made(kind: str, tmp_path: Path, event: int) -> None:
     """Whatever file operation of its making a ledger dies at: there is no ledger yet, or a whole one."""
-    place = LEDGERS[kind].fresh(tmp_path)
+    place = DURABLE[kind].fresh(tmp_path)
     worker = start(kind, place.address, "born", event)
     out, err = worker.communicate(timeout=20)
     assert worker.returncode in (0, -9), err

@@ -121,6 +121,50 @@ def test_averages_and_percentages_can_be_confirmed_and_looked_at(tmp_path: Path)
         assert session.audit().ok
 
 
+def test_a_confirmation_that_was_stopped_halfway_says_what_completing_it_means(tmp_path: Path):
+    sql = "SELECT AVG(income) FROM people WHERE age >= 30 ERROR WITHIN 300 VALIDITY CONFIRM"
+    with people(tmp_path, "rho = 10") as session:
+        first = session.quote(sql).first_rho
+        part = session.ask(sql, max_rho=2 * first)
+        assert not part.met
+        assert part.validity.endswith("as the contract declares it")
+        assert "complete" not in part.validity
+        whole = session.ask(sql)
+        assert whole.met
+        assert whole.asks_so_far == 2
+        assert "if you decided to complete it before seeing its first part" in whole.validity
+        assert session.ask(sql).validity == whole.validity
+
+
+SCARCE = 'rho = 0.02\ngate = "dual"\nhorizon = 4\nxi = 0.05\nm_floor = 10'
+
+
+@pytest.mark.parametrize("validity", ["anytime", "looks=3", "confirm"])
+def test_a_scarce_budget_is_shared_out_under_any_validity(tmp_path: Path, validity: str):
+    with people(tmp_path, SCARCE) as session:
+        met = set()
+        for within in (60, 12, 8):
+            wish = {"within": within, "validity": validity}
+            quote = session.quote(SQL, **wish)
+            answer = session.ask(SQL, **wish)
+            assert quote.low_rho <= answer.charged_rho <= quote.high_rho * (1 + 1e-12)
+            assert answer.validity == quote.validity
+            assert (answer.half_width <= within * (1 + 1e-12)) == answer.met
+            assert (answer.shortfall_rho > 0) == (not answer.met)
+            met.add(answer.met)
+        assert met == {True, False}
+        assert session.audit().ok
+
+
+def test_a_look_too_many_does_not_arrive(tmp_path: Path):
+    with people(tmp_path, SCARCE) as session:
+        session.ask(SQL, within=60, validity="looks=1")
+        before = len(list(session._engine.ledger.entries()))
+        with pytest.raises(TooManyLooks):
+            session.ask(SQL, within=20, validity="looks=1")
+        assert len(list(session._engine.ledger.entries())) == before
+
+
 def test_a_new_data_version_begins_anew(tmp_path: Path):
     from tests.tables import write_contract, write_people
 

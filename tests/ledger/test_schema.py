@@ -10,6 +10,7 @@ import pytest
 
 from defray.errors import LedgerCorrupt, LedgerError
 from defray.ledger.audit import audit
+from defray.ledger.records import Arrival
 from defray.ledger.schema import APPLICATION, STEPS, advance, version_of
 from defray.ledger.sqlite import SqliteLedger
 from tests.ledger.makers import DOMAIN, keys_of, release, terms
@@ -27,11 +28,11 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "a"
 
 
-def test_the_newest_version_is_made_from_nothing() -> None:
+def test_a_ledger_is_made_from_nothing() -> None:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as sql:
         assert version_of(sql) == 0
         advance(sql)
-        assert version_of(sql) == len(STEPS) == 2
+        assert version_of(sql) == len(STEPS)
         advance(sql)
 
 
@@ -45,6 +46,25 @@ def test_an_older_ledger_is_brought_up_to_date(path: Path) -> None:
     with closing(sqlite3.connect(path)) as sql:
         assert version_of(sql) == len(NEXT)
         assert sql.execute("SELECT made FROM notes").fetchall() == [("before",)]
+
+
+def test_the_first_version_of_the_file_opens_and_goes_on(tmp_path: Path) -> None:
+    """The log is moved to its new table as it is: same chain, same rules."""
+    path = tmp_path / "old"
+    with SqliteLedger.open(path, terms(), steps=STEPS[:1]) as ledger:
+        with ledger.transaction() as transaction:
+            transaction.open_epoch("p", DOMAIN)
+        before = [entry.hash for entry in ledger.entries()]
+    with SqliteLedger.open(path, terms()) as ledger:
+        with ledger.transaction() as transaction:
+            transaction.append(release())
+            transaction.arrive(Arrival(1, b"m" * 16, 0.5, 0.25, 1.0, 0.1))
+        assert [entry.hash for entry in ledger.entries()][: len(before)] == before
+        assert audit(ledger, keys_of).ok
+    with closing(sqlite3.connect(path, isolation_level=None)) as sql:
+        for change in ("DELETE FROM entries", "UPDATE entries SET hash = hash"):
+            with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+                sql.execute(change)
 
 
 def test_a_failed_step_leaves_the_older_version(path: Path) -> None:

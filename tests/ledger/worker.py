@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from defray.core.amounts import QUANTA
 from defray.ledger.store import Ledger
-from tests.contract.ledgers import LEDGERS
+from tests.contract.ledgers import DURABLE
 from tests.ledger.makers import DOMAIN, release, spend, terms
 
 CHARGE = QUANTA // 2
@@ -131,7 +131,7 @@ def main() -> None:
     kind, address, command, *rest = sys.argv[1:]
 
     def open_() -> Ledger:
-        return LEDGERS[kind](address).open(terms())
+        return DURABLE[kind](address).open(terms())
 
     commands: dict[str, Callable[..., None]] = {
         "contend": run_contend,

@@ -187,6 +187,9 @@ def _fits(quote: Quote, *, certain: bool) -> str:
     """``certain``: this price, and those of the questions before it, are exact."""
     if quote.fits:
         return "it fits"
+    if quote.achieves is not None and quote.high_rho:
+        reached = ", ".join(f"within {rho(half)} for {a}" for a, half in quote.achieves.items())
+        return f"it needs {rho(quote.needs_rho)} rho; what is granted reaches {reached}"
     if not certain:
         return "it may not fit: that depends on counts that are not known yet"
     if quote.best:

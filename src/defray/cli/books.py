@@ -25,10 +25,10 @@ from defray.core.column import Column
 from defray.core.contract import RELATION, Contract
 from defray.core.numbers import show_number
 from defray.core.zcdp import epsilon_for
-from defray.engine import terms_of
 from defray.errors import LedgerError
-from defray.ledger.records import PURSES, Entry, Epoch, Known, Purse, Terms
+from defray.ledger.records import PURSES, Arrival, Entry, Epoch, Known, Purse, Terms
 from defray.ledger.store import Ledger
+from defray.transcript import terms_of
 
 EXAMPLE_DELTA = 1e-6
 """Where a contract names no delta, epsilon is shown at this one."""
@@ -52,6 +52,9 @@ class Unwritten:
 
     def known(self, keys: Sequence[bytes]) -> list[Known]:
         return [Known(Fraction(0), Fraction(0), 0, 0, 0) for _ in keys]
+
+    def arrivals(self, after: int, newest: int) -> list[Arrival]:
+        return []
 
     def entries(self, start: int = 1) -> Iterator[Entry]:
         return iter(())
@@ -92,6 +95,8 @@ def terms_in_words(contract: Contract, delta: float | None) -> dict[str, Any]:
         "rho": float(contract.rho),
         "epsilon": {"delta": chosen, "epsilon": epsilon_for(contract.rho, chosen)},
         "xi": float(contract.xi),
+        "gate": contract.gate,
+        "horizon": contract.horizon,
         "unit": str(contract.unit),
         "relation": RELATION,
         "source": {"kind": contract.source.kind, "where": _where(contract)},
@@ -134,6 +139,9 @@ def show_check(words: Mapping[str, Any]) -> None:
         "budget": budget,
         "protects": words["unit"],
         "relation": words["relation"],
+        "shared out": words["gate"]
+        if words["horizon"] is None
+        else f"{words['gate']}, {words['horizon']:,} paid questions expected",
         "ledger": ledger["path"] + ("" if ledger["exists"] else " (the first question makes it)"),
         "percentages": "need m_floor, which is not set"
         if words["m_floor"] is None
@@ -176,6 +184,12 @@ def show_balance(b: Mapping[str, Any]) -> None:
         say(
             f"about {left['number']:,} more fresh counts within {left['within']} at "
             f"{percent(left['confidence'])} fit; what is already known stays free"
+        )
+    if "scarcity" in b:
+        pace = b["scarcity"]
+        expected = f" of {pace['horizon']:,} expected" if pace["horizon"] else ""
+        say(
+            f"shared out by the gate {pace['gate']}: {pace['arrivals']:,} paid questions{expected} came"
         )
     if "epsilon" in b:
         e = b["epsilon"]

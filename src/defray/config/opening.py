@@ -7,11 +7,12 @@ from pathlib import Path
 from defray.config.reader import read_contract
 from defray.core.contract import Contract
 from defray.data.source import Source
-from defray.engine import Engine, terms_of
+from defray.engine import Engine
 from defray.errors import BadInput
 from defray.ledger.store import Ledger
 from defray.noise.sampler import Sampler
 from defray.session import Session
+from defray.transcript import terms_of
 
 
 def open_contract(path: str | Path) -> Session:

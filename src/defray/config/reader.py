@@ -15,6 +15,7 @@ from defray.config.columns import read_column
 from defray.config.document import parse_toml, read_text
 from defray.config.fields import Findings, Section, is_name, shown, toml_string
 from defray.config.places import read_ledger, read_source, table_name
+from defray.config.scarcity import read_sharing
 from defray.config.toml_lines import key_lines
 from defray.core.column import Column
 from defray.core.contract import Contract, Unit
@@ -52,9 +53,8 @@ def parse_contract(text: str, path: Path) -> Contract:
     if xi is not None and not 0 <= xi < 1:
         cure = "it is the share of rho kept for diagnostics: xi = 0.1"
         top.problem("xi", f"{shown(data['xi'])} is not from 0 up to (not including) 1", cure)
-    horizon = top.whole("horizon", low=1, high=10**12)
     support = top.choice("support", ("exact",), later=("linear", "marginal", "view"))
-    gate = top.choice("gate", ("greedy",), later=("paper", "fluid", "dual", "satisfy", "refuse"))
+    sharing = read_sharing(top, xi)
     m_floor = top.number("m_floor", positive=True)
     if m_floor is not None and not Fraction(1, 1000) <= m_floor <= 10**15:
         top.problem("m_floor", "is out of range", "m_floor = 100: a count of rows")
@@ -78,9 +78,11 @@ def parse_contract(text: str, path: Path) -> Contract:
         xi=xi or Fraction(0),
         epsilon=None if epsilon is None else float(epsilon),
         delta=None if delta is None else float(delta),
-        horizon=horizon,
+        horizon=sharing.horizon,
         support=cast(Any, support or "exact"),
-        gate=cast(Any, gate or "greedy"),
+        gate=sharing.gate,
+        forecast=sharing.forecast,
+        weights=sharing.weights,
         m_floor=m_floor,
         n_max=n_max,
         ledger=ledger,

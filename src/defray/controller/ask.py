@@ -99,6 +99,11 @@ class Ask:
             for i in range(len(self.compiled.cells))
         )
 
+    @cached_property
+    def arrival(self) -> bytes:
+        """The mark under which it is remembered that this question, at this accuracy, has arrived."""
+        return hashlib.sha256(b"arrival " + self.text.encode()).digest()[:16]
+
     def promised(self, held: Held, aggregate: int, cell: int) -> bool:
         """Whether this cell's relative target, or a stronger one, was met before."""
         goal = self.goals[aggregate]
@@ -137,6 +142,7 @@ class Funds:
     and the contract's public numbers that prices depend on.
 
     ``probe`` is the price of one diagnostic; it is 0 where the contract has no diagnostic purse.
+    ``weighs``: a question's difficulty matters, so its magnitude is diagnosed before it is answered.
     """
 
     total: Fraction
@@ -147,6 +153,7 @@ class Funds:
     charged: Fraction = Fraction(0)
     m_floor: Fraction | None = None
     n_max: int | None = None
+    weighs: bool = False
 
     def left(self, purse: Purse) -> Fraction:
         """What is left in a purse."""

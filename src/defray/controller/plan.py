@@ -13,11 +13,18 @@ from fractions import Fraction
 from typing import Final
 
 from defray.controller.ask import Ask, Funds, Held
-from defray.controller.linear import Count
+from defray.controller.linear import Count, Linear
 from defray.controller.rule import NOTHING, Need, Wants
 from defray.controller.rules import rules_of
 from defray.core.allocate import residual
-from defray.core.amounts import dyadic_up, quanta_down, quanta_up, rho_of, support_of
+from defray.core.amounts import (
+    dyadic_up,
+    precision_of,
+    quanta_down,
+    quanta_up,
+    rho_of,
+    support_of,
+)
 from defray.core.contract import Purse
 from defray.core.target import (
     LATTICE_BITS,
@@ -32,9 +39,6 @@ from defray.core.target import (
 from defray.errors import TargetError
 from defray.support.exact import Block
 from defray.support.known import Known
-
-MAX_SEARCHED: Final = 200
-"""The most cells of a data-dependent ask for which the best accuracy that still fits is looked for."""
 
 MAX_STEPS: Final = 64
 """More steps than any ask takes; past it an ask stops with what it has bought."""
@@ -106,7 +110,8 @@ def plan(ask: Ask, held: Held, funds: Funds) -> Step:
             if need.settles
         )
         bought = _bill(ask, held, funds, needs, lambda n: n.wants)
-        return Step(bought, True, "answer", tuple(needs), settles)
+        step = Step(bought, True, "answer", tuple(needs), settles)
+        return (_diagnostic(ask, held, funds, step) if funds.weighs else None) or step
     purse: Purse = "diagnostic" if any(n.purse == "diagnostic" for n in stages) else "answer"
     now = _bill(
         ask, held, funds, needs, lambda n: None if n.final or n.purse != purse else n.wants, purse
@@ -116,6 +121,74 @@ def plan(ask: Ask, held: Held, funds: Funds) -> Step:
     ):
         return plan(ask, held, replace(funds, probe=Fraction(0)))  # the purse is as good as empty
     return Step(now, False, purse, tuple(needs))
+
+
+def _diagnostic(ask: Ask, held: Held, funds: Funds, step: Step) -> Step | None:
+    """The diagnostic that weighs a question before a scarce budget answers it (design: controller, step
+    4): of each functional that is asked itself, where less than a probe is known and more is needed.  It is
+    credited.  None where there is nothing to learn or the purse is empty."""
+    wanted: dict[int, dict[int, Fraction]] = {}
+    for rule, goal in zip(rules_of(ask), ask.goals, strict=True):
+        if not (isinstance(rule, Linear) and isinstance(goal, Within)):
+            continue
+        block = rule.parts[rule.role]
+        probe = dyadic_up(precision_of(funds.probe, rule.reach))
+        for i, empty in enumerate(rule.blocks[block].empty):
+            have, missing = rule.precision(i, held), rule.absolute_precision(goal, i, held)
+            if not empty and have < probe < missing - have:
+                wanted.setdefault(block, {})[i] = held.known[block][i].precision + probe
+    made = (
+        _purchase(b, ask.compiled.blocks[b], cells, held.known[b], funds, "diagnostic", given=False)
+        for b, cells in sorted(wanted.items())
+    )
+    bought = tuple(p for p in made if p is not None)
+    charge = sum(p.charge for p in bought)
+    if not bought or rho_of(charge, funds.total) > funds.diagnostic or charge >= step.charge:
+        return None
+    return Step(bought, False, "diagnostic", step.needs)
+
+
+def cut(step: Step, ask: Ask, limit: int, total: Fraction) -> Step:
+    """A step cut down to ``limit`` quanta, less than its charge: different measures in proportion; of one
+    measure's cells those that need more than the limit get the limit, the others all they need.
+
+    For a vector that is best: its charge is its dearest cell's.  Measures whose part cannot be drawn drop.
+    """
+    kept: list[Purchase] = []
+    for purchase in step.purchases:
+        part = limit * purchase.charge // step.charge
+        reach = ask.compiled.blocks[purchase.block].reach
+        if part < 1:
+            continue
+        sigma, precision = sigma_at_least(rho_of(part, total), reach)
+        if math.ldexp(sigma, purchase.bits) > MAX_SCALE:
+            continue
+        over = [c > part for c in purchase.charges]
+        kept.append(
+            replace(
+                purchase,
+                sigmas=tuple(sigma if o else s for o, s in zip(over, purchase.sigmas, strict=True)),
+                precisions=tuple(
+                    precision if o else p for o, p in zip(over, purchase.precisions, strict=True)
+                ),
+                charges=tuple(
+                    part if o else c for o, c in zip(over, purchase.charges, strict=True)
+                ),
+                given=True,
+            )
+        )
+    return replace(step, purchases=tuple(kept), final=False, settles=())
+
+
+def expected(ask: Ask, held: Held, step: Step) -> Held:
+    """What will be held after a step, but for the values that it draws."""
+    planned: dict[bytes, list[tuple[Fraction, str]]] = {}
+    for purchase in step.purchases:
+        keys = ask.compiled.blocks[purchase.block].keys
+        for key, precision in zip(keys, purchase.precisions, strict=True):
+            if precision is not None:
+                planned.setdefault(key, []).append((precision, "expected"))
+    return held.with_planned(ask.compiled, planned)
 
 
 def _bill(
@@ -200,6 +273,22 @@ class Price:
     high: int
     exact: bool = True
 
+    @classmethod
+    def of(cls, step: Step) -> Price:
+        """The price of a step that nothing follows."""
+        return cls(step, step.charge, step.charge)
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing has to be bought."""
+        return not self.step.purchases and not self.step.hopeless
+
+    @property
+    def rest(self) -> int:
+        """The least quanta that it takes from the answer purse."""
+        first = self.step.charge
+        return max(self.low, first) - (first if self.step.purse == "diagnostic" else 0)
+
 
 def price(ask: Ask, held: Held, funds: Funds) -> Price:
     """The price of an ask from what is public now.
@@ -210,7 +299,10 @@ def price(ask: Ask, held: Held, funds: Funds) -> Price:
     step = plan(ask, held, funds)
     first = step.charge
     if step.final:
-        return Price(step, first, first)
+        return Price.of(step)
+    if step.purse == "diagnostic" and not ask.depends_on_data:
+        rest = plan(ask, expected(ask, held, step), replace(funds, weighs=False))
+        return Price(step, first + rest.charge, first + rest.charge)
     low = first
     if len(ask.goals) == 1:  # else what one aggregate buys may make another cheaper
         least = _bill(ask, held, funds, step.needs, lambda n: n.wants if n.final else n.least)
@@ -224,69 +316,6 @@ def price(ask: Ask, held: Held, funds: Funds) -> Price:
         whole = sum(p.charge for p in most) + MAX_STEPS
         high = min(left, whole if len(ask.compiled.cells) == 1 else 4 * whole)
     return Price(step, low, max(low, high), exact=False)
-
-
-def best_fit(ask: Ask, held: Held, funds: Funds) -> Ask | None:
-    """The same question with all tolerances stretched by the least factor that fits what may be spent
-    (rounded to three digits); None where nothing fits, or the search would take too long."""
-    if ask.depends_on_data:
-        if len(ask.compiled.cells) > MAX_SEARCHED:
-            return None
-    else:
-        few, known = _alike(ask, held)
-        found = _best_fit(few, known, funds)
-        return None if found is None else replace(ask, goals=found.goals)
-    return _best_fit(ask, held, funds)
-
-
-def _alike(ask: Ask, held: Held) -> tuple[Ask, Held]:
-    """One cell of each kind: those of which the same is known have the same price."""
-    kinds: dict[tuple[tuple[tuple[Fraction, Fraction], ...], tuple[bool, ...]], int] = {}
-    for i in range(len(ask.compiled.cells)):
-        known = tuple((row[i].precision, row[i].first) for row in held.known)
-        kinds.setdefault((known, tuple(b.empty[i] for b in ask.compiled.blocks)), i)
-    at = sorted(kinds.values())
-    few = replace(ask, compiled=ask.compiled.only(at))
-    if ask.simultaneous:  # the same miss probability for each of the cells that are left
-        few = replace(few, confidence=1 - ask.miss * few.shares)
-    return few, Held([[row[i] for i in at] for row in held.known])
-
-
-def _best_fit(ask: Ask, held: Held, funds: Funds) -> Ask | None:
-    def fits(candidate: Ask) -> bool:
-        step = plan(candidate, held, funds)
-        return step.final and rho_of(step.charge, funds.total) <= funds.spendable
-
-    factor, low = Fraction(2), Fraction(1)
-    while not fits(ask.scaled(factor)):
-        if factor > 2**60:
-            return None
-        factor, low = factor * 2, factor
-    high = factor
-    while high - low > low / 2000:
-        middle = (low + high) / 2
-        if fits(ask.scaled(middle)):
-            high = middle
-        else:
-            low = middle
-    rounded = replace(ask, goals=tuple(_three_digits(g.scaled(high)) for g in ask.goals))
-    return rounded if fits(rounded) else ask.scaled(high)
-
-
-def _three_digits(goal: Within | Relative | Spend) -> Within | Relative | Spend:
-    """Rounded to three digits on the cheaper side."""
-    if isinstance(goal, Within):
-        return Within(_round(goal.amount, up=True))
-    if isinstance(goal, Relative):
-        return Relative(_round(goal.share, up=True))
-    return Spend(_round(goal.rho, up=False))
-
-
-def _round(x: Fraction, *, up: bool) -> Fraction:
-    digits = len(str(int(x))) if x >= 1 else 1 - len(str(int(1 / x)))
-    scale = Fraction(10) ** (digits - 3)
-    whole = x / scale
-    return scale * (-(-whole.numerator // whole.denominator) if up else int(whole))
 
 
 FREE: Final = Price(Step((), final=True, purse="answer", needs=()), 0, 0)

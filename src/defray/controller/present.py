@@ -15,6 +15,7 @@ from defray.core.amounts import rho_of, support_of
 from defray.core.answer import Answer, Item, Row
 from defray.core.contract import RELATION, Unit
 from defray.core.target import Relative, Within
+from defray.core.validity import COMPLETED
 from defray.query.descriptor import Having
 
 COMPARE: Mapping[str, Callable[[float, float], bool]] = {
@@ -49,9 +50,16 @@ class Bought:
 
 
 def answer_of(
-    ask: Ask, bought: Bought, funds: Funds, version: int, unit: Unit, stopped: str = ""
+    ask: Ask,
+    bought: Bought,
+    funds: Funds,
+    version: int,
+    unit: Unit,
+    stopped: str = "",
+    shortfall: Fraction = Fraction(0),
 ) -> Answer:
-    """The answer from one state of the transcript; ``stopped`` says why targets were left unmet."""
+    """The answer from one state of the transcript; ``stopped`` says why targets were left unmet, and
+    ``shortfall`` how much rho was not granted for them."""
     question = ask.compiled.question
     rows, met = rows_of(ask, bought, funds)
     paid = rho_of(sum(p.charge for p in bought.purchases), funds.total)
@@ -80,10 +88,11 @@ def answer_of(
         charged_rho=float(paid),
         reused_rho=float(credited) if credited > scratch / 10**12 else 0.0,
         met=met,
+        shortfall_rho=float(shortfall),
         remaining_rho=float(funds.answer),
         items=items_of(ask, bought.purchases, funds),
         data_version=version,
-        validity=ask.validity.label,
+        validity=COMPLETED if ask.tag and any(row.asks > 1 for row in rows) else ask.validity.label,
         notes=tuple(notes),
         relation=RELATION,
     )

@@ -1,24 +1,30 @@
-"""Quotes: what an ask would cost, item by item."""
+"""Quotes: what an ask would cost and how accurate it would be, item by item."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
-from defray.controller.ask import Ask, Funds, Held
-from defray.controller.plan import Price
+from defray.controller.ask import Ask, Held
+from defray.controller.linear import Linear
+from defray.controller.plan import Purchase, Step, expected
 from defray.controller.present import items_of, reused, version_notes
-from defray.controller.refuse import best_goals
+from defray.controller.refuse import best_goals, reason
 from defray.controller.rules import rules_of
+from defray.controller.scarcity import Moment, Ration
 from defray.core.amounts import rho_of
 from defray.core.answer import Quote
 
 
-def quote_of(ask: Ask, held: Held, funds: Funds, price: Price, version: int) -> Quote:
-    """The quote of an ask from its price."""
+def quote_of(ask: Ask, moment: Moment, rationed: Ration, bought: Sequence[Purchase]) -> Quote:
+    """The quote of an ask; ``bought`` is what is sure to be measured."""
+    price, funds, held = rationed.price, moment.funds, moment.held
     total, step = funds.total, price.step
     low, high = rho_of(price.low, total), rho_of(price.high, total)
     first = rho_of(step.charge, total)
-    fits = high <= funds.answer and first <= funds.left(step.purse)
+    whole = rationed.whole
+    high_rest = high - (first if step.purse == "diagnostic" else 0)
+    fits = whole and high_rest <= funds.answer and first <= funds.left(step.purse)
     credit = sum(
         (
             max(reused(rule, i, held) for i in range(len(ask.compiled.cells)))
@@ -26,12 +32,20 @@ def quote_of(ask: Ask, held: Held, funds: Funds, price: Price, version: int) -> 
         ),
         Fraction(0),
     )
-    notes = list(version_notes(version))
-    if not price.exact:
+    notes = list(version_notes(moment.version))
+    if not price.exact and step.purse == "diagnostic" and not ask.depends_on_data:
+        notes.append(
+            "the budget is scarce and the grant depends on how difficult the question is: only the "
+            "diagnostic's price is exact; max_rho is never exceeded"
+        )
+    elif not price.exact:
         notes.append(
             "the rest depends on a count that is not known yet: only the first step's price is "
             "exact; max_rho is never exceeded"
         )
+    if not whole:
+        notes.append(f"the target will not be met: {reason(rationed, moment.scarcity)}")
+    shortfall = max(rho_of(rationed.need, total) - high_rest, Fraction(0)) if not whole else 0
     return Quote(
         question=ask.text,
         exact=price.exact,
@@ -42,9 +56,25 @@ def quote_of(ask: Ask, held: Held, funds: Funds, price: Price, version: int) -> 
         reused_rho=float(credit),
         remaining_rho=float(funds.answer),
         fits=fits,
-        items=items_of(ask, step.purchases, funds),
-        data_version=version,
-        best=None if fits or not price.exact else best_goals(ask, held, funds),
+        items=items_of(ask, bought, funds),
+        data_version=moment.version,
+        needs_rho=float(max(rho_of(rationed.need, total), low)),
+        shortfall_rho=float(shortfall),
+        achieves=None if whole else achieved(ask, held, bought),
+        best=None if fits or not price.exact else best_goals(ask, moment),
         notes=tuple(notes),
         validity=ask.validity.label,
     )
+
+
+def achieved(ask: Ask, held: Held, bought: Sequence[Purchase]) -> dict[str, float] | None:
+    """The half-width, by alias, of each COUNT or SUM once this is bought: its widest cell's.  None where
+    nothing would be known."""
+    after = expected(ask, held, Step(tuple(bought), final=True, purse="answer", needs=()))
+    widths: dict[str, float] = {}
+    for aggregate, rule in zip(ask.compiled.question.aggregates, rules_of(ask), strict=True):
+        if isinstance(rule, Linear):
+            cells = [i for i, empty in enumerate(rule.block("count").empty) if not empty]
+            if cells and all(rule.precision(i, after) for i in cells):
+                widths[aggregate.alias] = max(rule.estimate(i, after).half_width for i in cells)
+    return widths or None

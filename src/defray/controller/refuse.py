@@ -5,10 +5,60 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from defray.controller.ask import Ask, Funds, Held
-from defray.controller.plan import best_fit
+from defray.controller.ask import Ask
+from defray.controller.best import best_fit
+from defray.controller.scarcity import Moment, Ration, Scarcity, grants
+from defray.core.amounts import rho_of
 from defray.core.numbers import show_number
-from defray.errors import BudgetRefused, MaxRhoRefused, TooFewRows
+from defray.errors import BudgetRefused, LedgerError, MaxRhoRefused, Refused, TooFewRows
+
+
+def refusal_of(
+    ask: Ask, moment: Moment, rationed: Ration, *, search: bool = True
+) -> Refused | None:
+    """Why a step may not be bought, if so.  ``search``: also look for the best accuracy that is granted.
+
+    Where the gate grants nothing but something is known, that is the answer: no refusal, targets not met.
+    """
+    step, funds = rationed.price.step, moment.funds
+    if step.hopeless:
+        return too_few_rows(Fraction(0))
+    if rationed.grant is None:
+        return None
+    if step.purchases:
+        asked = rho_of(max(rationed.price.low, step.charge), funds.total)
+        if funds.ceiling is not None and asked > funds.ceiling:
+            return over_ceiling(asked, funds.ceiling, funds.charged)
+        return None
+    known = any(k.precision for row in moment.held.known for k in row)
+    if moment.scarcity.policy.partial and known:
+        return None
+    needed = rho_of(rationed.lacking, funds.total)
+    best = best_goals(ask, moment) if search else None
+    if needed > funds.answer:
+        return over_budget(ask, needed, funds.answer, "answer", moment.scarcity.cap, best)
+    return held_back(ask, needed, funds.answer, reason(rationed, moment.scarcity), best)
+
+
+def reason(rationed: Ration, scarcity: Scarcity) -> str:
+    """Why the gate grants less than is needed."""
+    policy, demand = scarcity.policy, rationed.grant.demand if rationed.grant else None
+    horizon = getattr(policy, "horizon", None)
+    if demand is None or horizon is None or not policy.paced:
+        return "the budget does not hold what the target needs"
+    number = scarcity.pace.arrivals + (0 if scarcity.arrived else 1)
+    return (
+        f"the gate {policy.name} keeps the rest for the questions to come "
+        f"({min(number, horizon):,} of {horizon:,} expected)"
+    )
+
+
+def closed() -> LedgerError:
+    """The contract has ended."""
+    return LedgerError(
+        "the contract was closed; only what is known already is answered",
+        hint="what was asked and answered before is in its history",
+    )
 
 
 def show_rho(rho: Fraction) -> str:
@@ -20,9 +70,11 @@ def show_percent(confidence: Fraction) -> str:
     return f"{show_number(confidence * 100)}%"
 
 
-def best_goals(ask: Ask, held: Held, funds: Funds) -> dict[str, str] | None:
-    """The best accuracy that still fits, by alias, stretching all tolerances alike; None if nothing."""
-    best = best_fit(ask, held, funds)
+def best_goals(ask: Ask, moment: Moment) -> dict[str, str] | None:
+    """The best accuracy that is granted now, by alias, stretching all tolerances alike; None if none is."""
+    best = best_fit(
+        ask, moment.held, moment.funds, lambda rho: grants(rho, moment.funds, moment.scarcity)
+    )
     if best is None:
         return None
     aliases = (a.alias for a in ask.compiled.question.aggregates)
@@ -41,8 +93,7 @@ def over_budget(
     if best is None:
         hint = "ask for less accuracy or fewer groups; answers already bought stay free"
     else:
-        shown = ", ".join(f"within {goal} for {alias}" for alias, goal in best.items())
-        hint = f"the best accuracy that still fits is {shown} at {show_percent(ask.confidence)}"
+        hint = f"the best accuracy that still fits is {_shown(ask, best)}"
     return BudgetRefused(
         f"this needs {show_rho(asked)} rho; {show_rho(available)} of the contract's "
         f"{show_rho(cap)} rho for {purse}s remain ({show_rho(asked - available)} too little)",
@@ -52,6 +103,28 @@ def over_budget(
         remaining=float(available),
         best=best,
     )
+
+
+def held_back(
+    ask: Ask, asked: Fraction, available: Fraction, why: str, best: Mapping[str, str] | None
+) -> BudgetRefused:
+    """The contract's gate keeps what is left for others."""
+    hint = "ask for less accuracy, or again later; answers already bought stay free"
+    if best is not None:
+        hint = f"the best accuracy that is granted now is {_shown(ask, best)}"
+    return BudgetRefused(
+        f"this needs {show_rho(asked)} rho of the {show_rho(available)} that remain, but {why}",
+        hint=hint,
+        limit="contract, gate",
+        asked=float(asked),
+        remaining=float(available),
+        best=best,
+    )
+
+
+def _shown(ask: Ask, best: Mapping[str, str]) -> str:
+    shown = ", ".join(f"within {goal} for {alias}" for alias, goal in best.items())
+    return f"{shown} at {show_percent(ask.confidence)}"
 
 
 def over_ceiling(asked: Fraction, ceiling: Fraction, charged: Fraction) -> MaxRhoRefused:

@@ -28,9 +28,12 @@ class Estimate:
     value: float | None
     low: float
     high: float
+    half: float | None = None
 
     @property
     def half_width(self) -> float:
+        if self.half is not None:  # as promised: not what rounding makes of the ends
+            return self.half
         if self.value is None:
             return (self.high - self.low) / 2
         return max(self.high - self.value, self.value - self.low)

@@ -94,7 +94,8 @@ class Answer:
 
     ``question`` is the canonical SQL that was answered (a snapped predicate is visible there);
     ``charged_rho`` is what the contract was charged, ``items`` its bill; ``remaining_rho`` is what is left
-    for answers; ``met`` tells whether every cell, shown or not, reached its target.  A one-row answer has
+    for answers; ``met`` tells whether every cell, shown or not, reached its target, and ``shortfall_rho``
+    how much rho was not granted to reach it.  A one-row answer has
     the row's fields as its own: ``answer.value``, ``answer.low`` ...
     """
 
@@ -108,6 +109,7 @@ class Answer:
     items: tuple[Item, ...]
     data_version: int
     met: bool
+    shortfall_rho: float = 0.0
     validity: str = FIXED
     notes: tuple[str, ...] = ()
     relation: str = RELATION
@@ -167,6 +169,7 @@ class Answer:
             "confidence": self.confidence,
             "simultaneous": self.simultaneous,
             "met": self.met,
+            "shortfall_rho": self.shortfall_rho,
             "charged_rho": self.charged_rho,
             "reused_rho": self.reused_rho,
             "remaining_rho": self.remaining_rho,
@@ -258,6 +261,10 @@ class Quote:
     then (it buys the count or magnitude the rest depends on), and the whole lies in
     ``[low_rho, high_rho]``.  ``fits`` tells whether the budget covers it (the upper end, where not exact).
     ``best`` is the best accuracy that fits where it does not.
+
+    Where the contract's gate grants less than the targets need, the quote tells so: ``needs_rho`` is what
+    meeting them would take, ``shortfall_rho`` how much of it is not granted, and ``achieves`` the half-widths
+    that will be reached, by alias (None: all targets, or nothing, would be met).
     """
 
     question: str
@@ -271,6 +278,9 @@ class Quote:
     fits: bool
     items: tuple[Item, ...]
     data_version: int
+    needs_rho: float
+    shortfall_rho: float = 0.0
+    achieves: Mapping[str, float] | None = None
     best: Mapping[str, str] | None = None
     notes: tuple[str, ...] = field(default=())
     validity: str = FIXED
@@ -288,6 +298,9 @@ class Quote:
             "fits": self.fits,
             "items": [item.to_dict() for item in self.items],
             "data_version": self.data_version,
+            "needs_rho": self.needs_rho,
+            "shortfall_rho": self.shortfall_rho,
+            "achieves": None if self.achieves is None else dict(self.achieves),
             "best": None if self.best is None else dict(self.best),
             "validity": self.validity,
             "notes": list(self.notes),

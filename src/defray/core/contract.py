@@ -60,11 +60,23 @@ class LedgerSpec:
     dsn: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Weighing:
+    """How difficulty becomes weight where a scarce budget is shared out (QIF: paper, section 5)."""
+
+    alpha: Fraction = Fraction(1)
+    beta: Fraction = Fraction(1)
+    g: Literal["identity", "sqrt", "log"] = "identity"
+
+
 @dataclass(frozen=True)
 class Contract:
     """A valid contract.  ``rho`` is the whole zCDP budget; the diagnostic purse is ``xi * rho``.
     ``epsilon`` and ``delta`` are kept where rho was derived from them.  ``m_floor`` is the least count a
-    relative target is scaled by; ``n_max`` a public upper bound on the number of rows."""
+    relative target is scaled by; ``n_max`` a public upper bound on the number of rows.
+
+    ``gate`` names the policy that shares the budget out over the ``horizon`` of expected paid questions, of
+    which ``forecast`` gives typical prices in rho."""
 
     table: str
     rho: Fraction
@@ -77,7 +89,9 @@ class Contract:
     delta: float | None = None
     horizon: int | None = None
     support: Literal["exact"] = "exact"
-    gate: Literal["greedy"] = "greedy"
+    gate: str = "refuse"
+    forecast: tuple[Fraction, ...] = ()
+    weights: Weighing = Weighing()
     m_floor: Fraction | None = None
     n_max: int | None = None
     ledger: LedgerSpec = LedgerSpec()

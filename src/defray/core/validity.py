@@ -75,6 +75,12 @@ class Validity:
 
 DEFAULT: Final = Validity()
 
+COMPLETED: Final = (
+    "valid whatever was asked before this confirmation, if you decided to complete it before seeing its "
+    f"first part; {_AGAINST}"
+)
+"""What is said of a confirmation that took more than one ask."""
+
 
 def parse_validity(value: Any) -> Validity:
     """A validity as users write it: ``"anytime"``, ``"looks=5"``, ``"confirm"``, ``"fixed"``.  Raises

@@ -15,10 +15,11 @@ from typing import Any, Final
 
 from defray.core.amounts import QUANTA, rho_of
 from defray.errors import LedgerBusy, LedgerCorrupt
-from defray.ledger.checks import faults, fold
+from defray.ledger.checks import arrival_fault, faults, fold, fold_arrival
 from defray.ledger.records import (
     GENESIS,
     PURSES,
+    Arrival,
     Entry,
     Epoch,
     Known,
@@ -100,6 +101,7 @@ class _Replay:
     entries: int = 0
     releases: int = 0
     epochs: int = 0
+    arrivals: int = 0
     terms: Terms | None = None
     epoch: Epoch | None = None
     closed: bool = False
@@ -143,6 +145,14 @@ class _Replay:
             self.report(seq, "the log must begin with its terms, and state them once")
         if kind == "release":
             return self._release(seq, body)
+        if kind == "arrival":
+            arrival = Arrival.from_json(body)
+            wrong = arrival_fault(arrival, self.arrivals)
+            if wrong is not None:
+                self.report(seq, wrong)
+            self.arrivals = arrival.number
+            fold_arrival(self.known, arrival, seq)
+            return arrival.to_json()
         if kind == "epoch":
             epoch = Epoch.from_json(body)
             self.epochs += 1

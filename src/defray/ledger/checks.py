@@ -8,14 +8,39 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
 from defray.core.amounts import QUANTA
-from defray.ledger.records import PURSES, UNKNOWN, Known, Release
+from defray.errors import LedgerError
+from defray.ledger.records import PURSES, UNKNOWN, Arrival, Known, Release, Terms
 from defray.support.known import credited
 
 _TAG: Final = re.compile("[0-9a-f]{32}")
+
+
+def check_terms(terms: Terms) -> None:
+    """LedgerError unless a ledger can be made under these terms."""
+    if terms.rho <= 0 or any(c < 0 for c in terms.caps.values()):
+        raise LedgerError(
+            "The terms of a ledger need a positive rho and caps that are not negative."
+        )
+    if sum(terms.caps.values()) > QUANTA:
+        raise LedgerError("The purses' caps together exceed the contract.")
+
+
+def obstacles(release: Release, terms: Terms, version: int, spent: int) -> Iterator[str]:
+    """Why a release may not be appended now: at data version ``version``, with ``spent`` quanta of its purse
+    charged already."""
+    if release.version != version:
+        yield f"a release of data version {release.version} came at version {version}"
+    yield from faults(release, terms.rho)
+    if len(release.keys) != len(release.values):
+        yield "keys and values differ in number"
+    cap, total = terms.caps.get(release.purse, 0), spent + release.charge
+    if total > cap:
+        yield f"the {release.purse} purse would reach {total} of {cap} quanta"
 
 
 def derived_charge(reach: Fraction, sigma: float, rho: Fraction) -> int:
@@ -50,6 +75,33 @@ def fold(
             known[key] = known.get(key, UNKNOWN).fused(precision, value, seq, i, release.ask)
     for key, share, gamma in release.settles:
         known[key] = known.get(key, UNKNOWN).promised(share, gamma, seq)
+
+
+def folded(release: Release) -> list[bytes]:
+    """The keys that a release is folded into."""
+    keys = [k for k, value in zip(release.keys, release.values, strict=True) if value is not None]
+    if release.tag is not None:
+        keys = [k for key in keys for k in credited(key, release.tag)]
+    return [*keys, *(key for key, _, _ in release.settles)]
+
+
+def fold_arrival(known: MutableMapping[bytes, Known], arrival: Arrival, seq: int) -> None:
+    """Remember that a question arrived."""
+    known[arrival.mark] = replace(known.get(arrival.mark, UNKNOWN), last=seq)
+
+
+def arrival_fault(arrival: Arrival, before: int) -> str | None:
+    """What is wrong with an arrival after ``before`` others; None if it is sound."""
+    if arrival.number != before + 1:
+        return f"arrival {arrival.number} came after arrival {before}"
+    numbers = (arrival.residual, arrival.granted, arrival.weight, arrival.price)
+    if not all(math.isfinite(x) and x >= 0 for x in (*numbers, arrival.influence or 0.0)):
+        return f"arrival {arrival.number} holds a number that is negative or not finite"
+    if arrival.granted > arrival.residual:
+        return f"arrival {arrival.number} was granted more than it needed"
+    if len(arrival.mark) != 16:
+        return f"arrival {arrival.number} has no sound mark"
+    return None
 
 
 def faults(release: Release, rho: Fraction) -> Iterator[str]:

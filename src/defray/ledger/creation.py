@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from defray.core.amounts import QUANTA
 from defray.errors import LedgerError, LedgerMismatch
 from defray.ledger import files
+from defray.ledger.checks import check_terms
 from defray.ledger.pool import Connection
 from defray.ledger.records import Terms, canonical
 from defray.ledger.schema import APPLICATION, Step, advance
@@ -53,12 +53,7 @@ def connect(path: Path, timeout: float, *, writable: bool) -> Connection:
 
 def create(path: Path, terms: Terms, steps: Sequence[Step]) -> None:
     """Make a whole ledger under another name, then give it its own in one step, if still free."""
-    if terms.rho <= 0 or any(c < 0 for c in terms.caps.values()):
-        raise LedgerError(
-            "The terms of a ledger need a positive rho and caps that are not negative."
-        )
-    if sum(terms.caps.values()) > QUANTA:
-        raise LedgerError("The purses' caps together exceed the contract.")
+    check_terms(terms)
     fresh = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.new")
     try:
         files.make_private(fresh)

@@ -26,7 +26,7 @@ def fill_first_and_asks(sql: sqlite3.Connection) -> None:
     if row is None:
         return
     try:
-        known = _replayed(sql, row[0], Epoch.from_json(json.loads(row[1])))
+        known = _replayed(sql, row[0], row[1])
     except _UNREADABLE:
         raise LedgerCorrupt(
             "The ledger cannot be upgraded: a release in its log cannot be read.",
@@ -38,16 +38,17 @@ def fill_first_and_asks(sql: sqlite3.Connection) -> None:
     )
 
 
-def _replayed(sql: sqlite3.Connection, start: int, epoch: Epoch) -> dict[bytes, Known]:
-    """What the releases after entry ``start`` say of each functional."""
+def _replayed(sql: sqlite3.Connection, start: int, epoch: bytes) -> dict[bytes, Known]:
+    """What the releases after the epoch's entry ``start`` say of each functional."""
     (opening,) = sql.execute("SELECT body FROM entries WHERE seq = 1").fetchone()
     rows = int(Terms.from_json(json.loads(opening)).unit["max_rows"])
-    domain = Domain.from_json(epoch.domain)
+    domain: Domain | None = None
     keys: dict[tuple[str, str], tuple[bytes, ...]] = {}
     known: dict[bytes, Known] = {}
     for seq, text in sql.execute(
         "SELECT seq, body FROM entries WHERE seq > ? AND kind = 'release' ORDER BY seq", (start,)
     ):
+        domain = domain or Domain.from_json(Epoch.from_json(json.loads(epoch)).domain)
         body: dict[str, Any] = json.loads(text)
         measured = body["measure"], json.dumps(body["weights"])
         if measured not in keys:

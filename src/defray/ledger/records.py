@@ -6,6 +6,7 @@ hash of its predecessor, so ``sha256(body)`` commits to the whole log before it.
 * ``open``     the terms of the contract (first entry, once);
 * ``epoch``    a data version: counter, keyed fingerprint, the declared domain;
 * ``release``  one noisy measurement of a vector of linear functionals of the table;
+* ``arrival``  an ask that needed new budget, granted or not: what a scarce budget is paced by;
 * ``close``    the contract is ended; nothing may follow.
 
 A release measures ``b_i . x + N(0, sigma_i^2)`` for i over its cells.  Its ``weights`` say what ``b`` is,
@@ -166,6 +167,47 @@ class Release:
                 (bytes.fromhex(k), Fraction(s), Fraction(g)) for k, s, g in body["settles"]
             ),
             note=body["note"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """An ask that needed new budget, as its policy saw it: the ``number`` of arrivals with it, the
+    ``residual`` it needed and the part ``granted`` (rho), its ``weight``, its ``influence`` (QIF; None: no
+    diagnostic) and the ``price`` that follows.  ``mark`` is the question's: one question with one accuracy
+    arrives once in a data version, however often it is asked.  Nothing in it depends on uncharged data."""
+
+    number: int
+    mark: bytes
+    residual: float
+    granted: float
+    weight: float
+    price: float
+    influence: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": "arrival",
+            "number": self.number,
+            "mark": self.mark.hex(),
+            "residual": self.residual.hex(),
+            "granted": self.granted.hex(),
+            "weight": self.weight.hex(),
+            "price": self.price.hex(),
+            "influence": None if self.influence is None else self.influence.hex(),
+        }
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Arrival:
+        influence = body["influence"]
+        return cls(
+            number=body["number"],
+            mark=bytes.fromhex(body["mark"]),
+            residual=float.fromhex(body["residual"]),
+            granted=float.fromhex(body["granted"]),
+            weight=float.fromhex(body["weight"]),
+            price=float.fromhex(body["price"]),
+            influence=None if influence is None else float.fromhex(influence),
         )
 
 

@@ -23,12 +23,13 @@ APPLICATION: Final = 0x44465259  # "DFRY"
 Step = tuple[str | Callable[[sqlite3.Connection], None], ...]
 """Statements, and work that only code can do, in order."""
 
-_VERSION_1: Final[Step] = (
-    """CREATE TABLE entries(
+_ENTRIES_1: Final = """CREATE TABLE entries(
         seq INTEGER PRIMARY KEY,
         kind TEXT NOT NULL CHECK (kind IN ('open', 'epoch', 'release', 'close')),
         body BLOB NOT NULL CHECK (typeof(body) = 'blob'),
-        hash TEXT NOT NULL CHECK (length(hash) = 64))""",
+        hash TEXT NOT NULL CHECK (length(hash) = 64))"""
+
+_RULES_OF_ENTRIES: Final[Step] = (
     "CREATE INDEX epochs ON entries(seq) WHERE kind = 'epoch'",
     """CREATE TRIGGER entries_grow_by_one BEFORE INSERT ON entries
         WHEN NEW.seq IS NOT (SELECT coalesce(max(seq), 0) + 1 FROM entries)
@@ -40,6 +41,11 @@ _VERSION_1: Final[Step] = (
         BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END""",
     """CREATE TRIGGER entries_remain BEFORE DELETE ON entries
         BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END""",
+)
+
+_VERSION_1: Final[Step] = (
+    _ENTRIES_1,
+    *_RULES_OF_ENTRIES,
     """CREATE TABLE totals(
         purse TEXT PRIMARY KEY,
         quanta INTEGER NOT NULL CHECK (typeof(quanta) = 'integer' AND quanta BETWEEN 0 AND cap),
@@ -62,6 +68,13 @@ _VERSION_1: Final[Step] = (
 )
 
 _VERSION_2: Final[Step] = (
+    # Arrivals: a CHECK cannot be changed, so the log moves to a new table, as it is.
+    _ENTRIES_1.replace("entries(", "entries_2(").replace("'close'", "'arrival', 'close'"),
+    "INSERT INTO entries_2 SELECT seq, kind, body, hash FROM entries ORDER BY seq",
+    "DROP TABLE entries",
+    "ALTER TABLE entries_2 RENAME TO entries",
+    *_RULES_OF_ENTRIES,
+    "CREATE INDEX arrivals ON entries(seq) WHERE kind = 'arrival'",
     "ALTER TABLE known ADD COLUMN first TEXT NOT NULL DEFAULT '0'",
     "ALTER TABLE known ADD COLUMN asks TEXT NOT NULL DEFAULT ''",
     fill_first_and_asks,

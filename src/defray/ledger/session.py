@@ -5,17 +5,26 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from defray.errors import LedgerCorrupt, LedgerError
-from defray.ledger.checks import faults, fold
+from defray.ledger.checks import arrival_fault, fold, fold_arrival, folded, obstacles
 from defray.ledger.pool import forked
-from defray.ledger.records import GENESIS, UNKNOWN, Entry, Epoch, Known, Purse, Release, Terms
-from defray.support.known import credited
+from defray.ledger.records import (
+    GENESIS,
+    UNKNOWN,
+    Arrival,
+    Entry,
+    Epoch,
+    Known,
+    Purse,
+    Release,
+    Terms,
+)
 
 _CHUNK: Final = 500
 KNOWN: Final = (
@@ -154,6 +163,21 @@ class SqliteView:
                 found[row[0]] = known_of(row[1:])
         return [found.get(key, UNKNOWN) for key in keys]
 
+    def arrivals(self, after: int, newest: int) -> list[Arrival]:
+        rows = self._sql.execute(
+            "SELECT body FROM entries WHERE kind = 'arrival' ORDER BY seq DESC LIMIT ?", (newest,)
+        )
+        found: list[Arrival] = []
+        try:
+            for (body,) in rows:
+                arrival = Arrival.from_json(json.loads(body))
+                if arrival.number <= after:
+                    break
+                found.append(arrival)
+        except UNREADABLE:
+            raise unreadable(self._path, "an arrival") from None
+        return found[::-1]
+
 
 class SqliteTransaction(SqliteView):
     """The one writer of the moment.  A failed append spoils it: it can only be rolled back."""
@@ -170,24 +194,30 @@ class SqliteTransaction(SqliteView):
     def append(self, release: Release) -> int:
         sql = self._writing()
         self.spoiled = True
-        if release.version != self._version:
-            raise self._fault(
-                f"a release of data version {release.version} came at version {self._version}"
-            )
-        wrong = next(faults(release, self._terms.rho), None)
+        spent = self.spent(release.purse)
+        wrong = next(obstacles(release, self._terms, self._version, spent), None)
         if wrong is not None:
             raise self._fault(wrong)
-        if len(release.keys) != len(release.values):
-            raise self._fault("keys and values differ in number")
-        cap = self._terms.caps.get(release.purse, 0)
-        total = self.spent(release.purse) + release.charge
-        if total > cap:
-            raise self._fault(f"the {release.purse} purse would reach {total} of {cap} quanta")
+        total = spent + release.charge
         seq = self._add("release", release.to_json())
         done = sql.execute("UPDATE totals SET quanta = ? WHERE purse = ?", (total, release.purse))
         if done.rowcount != 1:
             raise self._fault(f"there is no total of the {release.purse} purse")
         self._fold(sql, release, seq)
+        self.spoiled = False
+        return seq
+
+    def arrive(self, arrival: Arrival) -> int:
+        sql = self._writing()
+        self.spoiled = True
+        before = self.arrivals(0, 1)
+        wrong = arrival_fault(arrival, before[0].number if before else 0)
+        if wrong is not None:
+            raise self._fault(wrong)
+        seq = self._add("arrival", arrival.to_json())
+        after = {arrival.mark: self.known([arrival.mark])[0]}
+        fold_arrival(after, arrival, seq)
+        self._keep(sql, after)
         self.spoiled = False
         return seq
 
@@ -247,13 +277,12 @@ class SqliteTransaction(SqliteView):
         return entry.seq
 
     def _fold(self, sql: sqlite3.Connection, release: Release, seq: int) -> None:
-        measured = zip(release.keys, release.values, strict=True)
-        keys = [key for key, value in measured if value is not None]
-        if release.tag is not None:
-            keys = [k for key in keys for k in credited(key, release.tag)]
-        keys += [key for key, _, _ in release.settles]
+        keys = folded(release)
         after = dict(zip(keys, self.known(keys), strict=True))
         fold(after, release, release.keys, seq)
+        self._keep(sql, after)
+
+    def _keep(self, sql: sqlite3.Connection, after: Mapping[bytes, Known]) -> None:
         sql.executemany(
             "INSERT OR REPLACE INTO known"
             "(key, precision, weighted, releases, last, idx, promises, first, asks) "

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-from defray.ledger.records import Entry, Epoch, Known, Purse, Release, Terms
+from defray.ledger.records import Arrival, Entry, Epoch, Known, Purse, Release, Terms
 
 
 class View(Protocol):
@@ -41,6 +41,9 @@ class View(Protocol):
     def known(self, keys: Sequence[bytes]) -> list[Known]:
         """The fold of each functional in the newest epoch; UNKNOWN where nothing was released."""
 
+    def arrivals(self, after: int, newest: int) -> list[Arrival]:
+        """The arrivals numbered above ``after``, in order: of many the ``newest`` only."""
+
 
 class Transaction(View, Protocol):
     """A serialised read-decide-append.  Its own appends are visible to its later reads."""
@@ -50,11 +53,15 @@ class Transaction(View, Protocol):
         be abandoned) if the purse's cap would be exceeded or the version is not the newest epoch:
         callers decide before they append, so that is a fault, not a refusal.
 
-        On a closed contract this, :meth:`open_epoch` and :meth:`end` raise a plain LedgerError and
-        write nothing: another session may have closed it at any moment."""
+        On a closed contract this, :meth:`open_epoch`, :meth:`arrive` and :meth:`end` raise a plain LedgerError
+        and write nothing: another session may have closed it at any moment."""
 
     def open_epoch(self, fingerprint: str, domain: object) -> Epoch:
         """Start a new data version.  Functionals of earlier ones are no longer credited."""
+
+    def arrive(self, arrival: Arrival) -> int:
+        """Append an arrival, which is remembered by its mark: ``known`` tells ``last`` > 0 of it from
+        then on.  LedgerCorrupt if its number is not the next."""
 
     def end(self) -> int:
         """End the contract: append ``close``; nothing may follow."""

@@ -38,35 +38,56 @@ class Pace:
     residuals expected before the first arrival, of weight 1 (a public prior).
     """
 
-    __slots__ = ("_influences", "_prior", "_ranked", "_residuals", "_weights", "arrivals", "price")
+    __slots__ = (
+        "_at",
+        "_influences",
+        "_prior",
+        "_ranked",
+        "_residuals",
+        "_weights",
+        "arrivals",
+        "price",
+    )
 
-    def __init__(self, forecast: Sequence[float] = ()) -> None:
-        self.arrivals = 0
+    def __init__(self, forecast: Sequence[float] = (), arrivals: int = 0) -> None:
+        """``arrivals``: so many came before those that will be told."""
+        self.arrivals = arrivals
         self.price = 0.0
         self._prior = len(forecast)
+        self._at = 0
         self._residuals = array("d", forecast)
         self._weights = array("d", [1.0] * len(forecast))
-        self._influences: list[float] = []
+        self._influences: list[float | None] = []
         self._ranked: list[float] = []
+
+    def copy(self) -> Pace:
+        """One that can be advanced without changing this one."""
+        other = Pace(arrivals=self.arrivals)
+        other.price, other._prior, other._at = self.price, self._prior, self._at
+        other._residuals, other._weights = self._residuals[:], self._weights[:]
+        other._influences, other._ranked = self._influences[:], self._ranked[:]
+        return other
 
     def advance(
         self, residual: float, weight: float, price: float, influence: float | None = None
     ) -> None:
         """One more arrival, after its decision."""
-        place = self._prior + self.arrivals % WINDOW
-        if place < len(self._residuals):
-            self._residuals[place], self._weights[place] = residual, weight
+        at = self._at
+        if at < len(self._influences):
+            self._residuals[self._prior + at] = residual
+            self._weights[self._prior + at] = weight
+            oldest, self._influences[at] = self._influences[at], influence
+            if oldest is not None:
+                del self._ranked[bisect_left(self._ranked, oldest)]
         else:
             self._residuals.append(residual)
             self._weights.append(weight)
+            self._influences.append(influence)
+        if influence is not None:
+            insort(self._ranked, influence)
+        self._at = (at + 1) % WINDOW
         self.arrivals += 1
         self.price = price
-        if influence is not None:
-            if len(self._influences) == WINDOW:
-                oldest = self._influences.pop(0)
-                del self._ranked[bisect_left(self._ranked, oldest)]
-            self._influences.append(influence)
-            insort(self._ranked, influence)
 
     def seen(self, demand: Demand) -> tuple[array[float], array[float]]:
         """Residuals and weights of what was forecast and seen, this demand included."""

@@ -18,11 +18,13 @@ from defray.policy.price import at_price, fluid_price
 
 class Policy(Protocol):
     """``paced`` policies look at earlier arrivals, which are then remembered; ``partial`` ones may grant less
-    than the whole residual; ``horizon`` is how many arrivals are expected (None: not declared)."""
+    than the whole residual; ``weighted`` ones give difficult questions more.  A ``horizon`` is how many
+    arrivals are expected."""
 
     name: ClassVar[str]
     paced: ClassVar[bool]
     partial: ClassVar[bool]
+    weighted: ClassVar[bool]
 
     def grant(self, demand: Demand, pace: Pace) -> Amount:
         """How much rho, from 0 to ``min(residual, available)``."""
@@ -47,6 +49,7 @@ class Refuse(Unpriced):
     name: ClassVar[str] = "refuse"
     paced: ClassVar[bool] = False
     partial: ClassVar[bool] = False
+    weighted: ClassVar[bool] = False
 
     def grant(self, demand: Demand, pace: Pace) -> Amount:
         return demand.residual if demand.residual <= demand.available else Fraction(0)
@@ -59,6 +62,7 @@ class Greedy(Unpriced):
     name: ClassVar[str] = "greedy"
     paced: ClassVar[bool] = False
     partial: ClassVar[bool] = True
+    weighted: ClassVar[bool] = False
 
     def grant(self, demand: Demand, pace: Pace) -> Amount:
         return min(demand.residual, demand.available)
@@ -73,6 +77,7 @@ class Fluid(Unpriced):
     name: ClassVar[str] = "fluid"
     paced: ClassVar[bool] = True
     partial: ClassVar[bool] = True
+    weighted: ClassVar[bool] = True
 
     def price(self, demand: Demand, pace: Pace) -> float:
         ahead = max(0, self.horizon - pace.arrivals - 1)
@@ -92,6 +97,7 @@ class Paper(Unpriced):
     name: ClassVar[str] = "paper"
     paced: ClassVar[bool] = True
     partial: ClassVar[bool] = True
+    weighted: ClassVar[bool] = True
 
     def grant(self, demand: Demand, pace: Pace) -> Amount:
         if demand.residual <= demand.available:
@@ -114,6 +120,7 @@ class Dual:
     name: ClassVar[str] = "dual"
     paced: ClassVar[bool] = True
     partial: ClassVar[bool] = True
+    weighted: ClassVar[bool] = True
 
     def grant(self, demand: Demand, pace: Pace) -> Amount:
         return at_price(demand, pace.price)
@@ -134,6 +141,7 @@ class Satisfy(Unpriced):
     name: ClassVar[str] = "satisfy"
     paced: ClassVar[bool] = True
     partial: ClassVar[bool] = False
+    weighted: ClassVar[bool] = False
 
     def unlocked(self, demand: Demand, pace: Pace) -> Amount:
         """What may be spent now: ``cap * min(1, t/N) - spent``, t counting this arrival."""

@@ -20,6 +20,7 @@ class Proportional(Unpriced):
     name: ClassVar[str] = "proportional"
     paced: ClassVar[bool] = True
     partial: ClassVar[bool] = True
+    weighted: ClassVar[bool] = False
 
     def grant(self, demand: Demand, pace: Pace) -> Amount:
         residuals, _ = pace.seen(demand)
@@ -40,6 +41,7 @@ class Zcl(Unpriced):
     name: ClassVar[str] = "zcl"
     paced: ClassVar[bool] = False
     partial: ClassVar[bool] = False
+    weighted: ClassVar[bool] = False
 
     def grant(self, demand: Demand, pace: Pace) -> Amount:
         low, high = 1 / self.most, 1 / self.least
@@ -58,6 +60,7 @@ class AllOrNothingFluid(Unpriced):
     name: ClassVar[str] = "aon_fluid"
     paced: ClassVar[bool] = True
     partial: ClassVar[bool] = False
+    weighted: ClassVar[bool] = False
 
     def grant(self, demand: Demand, pace: Pace) -> Amount:
         residuals, _ = pace.seen(demand)
@@ -83,6 +86,7 @@ class Hedge(Unpriced):
     name: ClassVar[str] = "hedge"
     paced: ClassVar[bool] = True
     partial: ClassVar[bool] = False
+    weighted: ClassVar[bool] = False
 
     def grant(self, demand: Demand, pace: Pace) -> Amount:
         contested = pace.arrivals == 0 and 2 * demand.residual > demand.available

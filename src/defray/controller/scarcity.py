@@ -1,0 +1,184 @@
+"""What a scarce budget grants an ask: its weight, its policy's decision, and the step cut down to it.
+
+Everything here follows from the contract, the transcript and charged diagnostics (design: controller, step
+5; privacy conditions L1 and L3): no decision depends on uncharged data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from statistics import median
+
+from defray.controller.ask import Ask, Funds, Held
+from defray.controller.linear import Linear
+from defray.controller.plan import Price, cut
+from defray.controller.rule import Rule
+from defray.controller.rules import rules_of
+from defray.core.amounts import precision_of, quanta_down, rho_of
+from defray.policy.demand import Demand, Pace
+from defray.policy.gates import Policy
+from defray.policy.weights import Diagnosis, Weights
+
+
+@dataclass(frozen=True, slots=True)
+class Scarcity:
+    """The contract's policy at one moment: with the ``pace`` so far and the answer purse's ``cap`` in rho.
+    ``arrived``: the ask at hand has arrived before.  Without ``weights`` every weight is 1."""
+
+    policy: Policy
+    pace: Pace
+    cap: Fraction
+    weights: Weights | None = None
+    arrived: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """All that a decision rests on.  ``version`` may be a data version that is still to be opened."""
+
+    version: int
+    held: Held
+    funds: Funds
+    scarcity: Scarcity
+    closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What the policy grants of a ``demand``: ``rho`` in all, exactly.  ``influence`` is the QIF behind its
+    weight (None: not diagnosed) and ``price`` mu for the next arrival."""
+
+    demand: Demand
+    rho: Fraction
+    price: float
+    influence: float | None = None
+
+    @property
+    def whole(self) -> bool:
+        return self.rho >= self.demand.residual
+
+
+@dataclass(frozen=True, slots=True)
+class Ration:
+    """A price as the policy grants it: ``price.step`` may be ``cut`` down, or hold nothing.  ``need`` is
+    what meeting the targets takes from the answer purse, in quanta, of which ``spent`` are paid; ``grant``
+    is None where it takes nothing."""
+
+    price: Price
+    need: int
+    grant: Grant | None
+    spent: int = 0
+    cut: bool = False
+
+    @property
+    def lacking(self) -> int:
+        """What of the need is still to be paid, in quanta."""
+        return self.need - self.spent
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything that is needed is granted, as far as that can be told."""
+        return self.grant is None or self.grant.whole
+
+
+def ration(ask: Ask, before: Held, moment: Moment, estimate: Price, spent: int = 0) -> Ration:
+    """What of a priced step is granted to an ask that has ``spent`` quanta of the answer purse already and
+    knew ``before`` when it began.
+
+    While the diagnostic that weighs the ask is still to be bought, its weight is not known: then the price
+    is a range, from the lightest to the heaviest, unless the weight makes no difference.
+    """
+    held, funds, scarcity = moment.held, moment.funds, moment.scarcity
+    need = spent + estimate.rest
+    if not estimate.step.purchases or need == 0:
+        return Ration(estimate, need, None, spent)
+    demand = Demand(
+        rho_of(need, funds.total), funds.answer + rho_of(spent, funds.total), scarcity.cap
+    )
+    weighing = estimate.step.purse == "diagnostic"
+    weight, influence = (1.0, None) if weighing else weigh(ask, before, held, funds, scarcity)
+    grant = decide(replace(demand, weight=weight), scarcity, influence)
+    light = heavy = grant
+    if weighing and scarcity.weights is not None:
+        light = decide(replace(demand, weight=scarcity.weights.least), scarcity)
+        heavy = decide(replace(demand, weight=scarcity.weights.most), scarcity)
+    if light.whole:
+        return Ration(estimate, need, grant, spent)
+    first = estimate.step.charge
+    if weighing and (heavy.rho or scarcity.policy.partial):  # at the least a rough answer
+        low, high = (first + quanta_down(g.rho, funds.total) for g in (light, heavy))
+        high = estimate.high if ask.depends_on_data else max(low, high)
+        exact = low == high and not ask.depends_on_data
+        return Ration(replace(estimate, low=low, high=high, exact=exact), need, grant, spent)
+    room = 0 if weighing else max(quanta_down(grant.rho, funds.total) - spent, 0)
+    if first <= room:  # the first of several steps; how many follow is not known yet
+        return Ration(replace(estimate, low=first, exact=False), need, grant, spent)
+    return Ration(
+        Price.of(cut(estimate.step, ask, room, funds.total)), need, grant, spent, cut=True
+    )
+
+
+def decide(demand: Demand, scarcity: Scarcity, influence: float | None = None) -> Grant:
+    """The policy's decision, exactly within what is needed and left."""
+    granted = scarcity.policy.grant(demand, scarcity.pace)
+    most = min(Fraction(demand.residual), Fraction(demand.available))
+    rho = max(min(Fraction(granted), most), Fraction(0))
+    price = scarcity.policy.after(demand, rho, scarcity.pace)
+    return Grant(demand, rho, price, influence)
+
+
+def grants(rho: Fraction, funds: Funds, scarcity: Scarcity) -> bool:
+    """Whether an ask of this price would be granted whole now, at the weight of a typical one."""
+    if rho > funds.spendable:
+        return False
+    return not rho or decide(Demand(rho, funds.answer, scarcity.cap), scarcity).whole
+
+
+def weigh(
+    ask: Ask, before: Held, held: Held, funds: Funds, scarcity: Scarcity
+) -> tuple[float, float | None]:
+    """(weight, QIF) of an ask: of several cells the median one's; (1, None) where none is diagnosed."""
+    weights = scarcity.weights
+    if weights is None:
+        return 1.0, None
+    found = [
+        weights.influence(diagnosis)
+        for rule in rules_of(ask)
+        for i, empty in enumerate(rule.block("count").empty)
+        if not empty and (diagnosis := diagnose(rule, i, before, held, funds)) is not None
+    ]
+    if not found:
+        return 1.0, None
+    influence = median(found)
+    return weights.weight(influence, scarcity.pace), influence
+
+
+def diagnose(rule: Rule, cell: int, before: Held, held: Held, funds: Funds) -> Diagnosis | None:
+    """What is known of a cell's magnitude, in units of its sensitivity to one row; None if that is less
+    than a diagnostic tells."""
+    now, then = _known(rule, cell, held), _known(rule, cell, before)
+    least = precision_of(funds.probe, rule.block("count").reach)
+    if now is None or now[0] < float(least) * (1 - 1e-9):
+        return None
+    precision, value = now
+    sd = 1 / math.sqrt(precision)
+    if then is None or then[0] >= precision:
+        return Diagnosis(value, sd)
+    more = precision - then[0]
+    fresh = (precision * value - then[0] * then[1]) / more
+    return Diagnosis(value, sd, fresh - then[1], math.sqrt(1 / more + 1 / then[0]))
+
+
+def _known(rule: Rule, cell: int, held: Held) -> tuple[float, float] | None:
+    """(precision, value) per unit of sensitivity to one row."""
+    rows = rule.block("count").reach
+    if isinstance(rule, Linear):
+        each = rule.reach / rows
+        precision = rule.precision(cell, held)
+        if not precision:
+            return None
+        return float(precision * each * each), float(rule.value(cell, held) / each)
+    known = held.known[rule.parts["count"]][cell]
+    return (float(known.precision), float(known.value)) if known.precision else None

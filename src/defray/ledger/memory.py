@@ -1,0 +1,356 @@
+"""A ledger in memory, for simulations, dry runs and tests.
+
+NOT durable: what was spent is forgotten with the process, so no contract can choose it.  Otherwise it keeps
+every promise of :mod:`defray.ledger.store`: one chain of entries, the same checks, serialised transactions,
+readings of one moment.
+
+What is known of a functional is kept as a trail, one state for every commit that changed it.  A reading
+takes from each trail the newest state that is not younger than itself, so it costs no copy and blocks nobody.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NoReturn, Self
+
+from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError
+from defray.ledger.checks import (
+    arrival_fault,
+    check_terms,
+    fold,
+    fold_arrival,
+    folded,
+    obstacles,
+)
+from defray.ledger.records import (
+    GENESIS,
+    UNKNOWN,
+    Arrival,
+    Entry,
+    Epoch,
+    Known,
+    Purse,
+    Release,
+    Terms,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """The ledger after the entry ``seq``.  ``floor`` is the seq of the newest epoch: states up to it are of
+    earlier data versions.  ``arrived`` counts the arrivals."""
+
+    spent: Mapping[Purse, int]
+    seq: int = 0
+    head: str = GENESIS
+    epoch: Epoch | None = None
+    floor: int = 0
+    arrived: int = 0
+    closed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """All that was ever committed; it only grows."""
+
+    entries: list[Entry] = field(default_factory=list)
+    arrivals: list[Arrival] = field(default_factory=list)
+    trails: dict[bytes, list[Known]] = field(default_factory=dict)
+
+
+class MemoryView:
+    """One moment of the ledger: nothing that is committed later is seen."""
+
+    def __init__(self, kept: _Kept, moment: _Moment) -> None:
+        self._kept = kept
+        self._moment = moment
+        self._ended = False
+
+    @property
+    def _now(self) -> _Moment:
+        if self._ended:
+            raise LedgerError("A reading of the ledger was used after its end.")
+        return self._moment
+
+    def finish(self) -> None:
+        """Nothing can be read through this object any more."""
+        self._ended = True
+
+    @property
+    def seq(self) -> int:
+        return self._moment.seq
+
+    @property
+    def head(self) -> str:
+        return self._moment.head
+
+    @property
+    def closed(self) -> bool:
+        return self._moment.closed
+
+    @property
+    def epoch(self) -> Epoch | None:
+        return self._now.epoch
+
+    def spent(self, purse: Purse) -> int:
+        return self._now.spent.get(purse, 0)
+
+    def known(self, keys: Sequence[bytes]) -> list[Known]:
+        now, trails = self._now, self._kept.trails
+        return [_state(trails.get(key, ()), now) for key in keys]
+
+    def arrivals(self, after: int, newest: int) -> list[Arrival]:
+        arrived = self._now.arrived
+        return self._kept.arrivals[max(after, arrived - newest, 0) : arrived]
+
+
+def _state(trail: Sequence[Known], now: _Moment) -> Known:
+    for known in reversed(trail):
+        if known.last <= now.seq:
+            return known if known.last > now.floor else UNKNOWN
+    return UNKNOWN
+
+
+class MemoryTransaction(MemoryView):
+    """The one writer of the moment.  What it adds is its own until :meth:`commit`; a failed step spoils it:
+    it can only be abandoned."""
+
+    def __init__(self, kept: _Kept, moment: _Moment, terms: Terms) -> None:
+        super().__init__(kept, moment)
+        self._terms = terms
+        self._added = _Kept()
+        self._known: dict[bytes, Known] = {}
+        self._spoiled = False
+
+    def known(self, keys: Sequence[bytes]) -> list[Known]:
+        before = super().known(keys)
+        return [self._known.get(key, known) for key, known in zip(keys, before, strict=True)]
+
+    def arrivals(self, after: int, newest: int) -> list[Arrival]:
+        first = max(after, self._now.arrived - newest, 0)
+        before = self._kept.arrivals
+        return [*before[first:], *self._added.arrivals[max(first - len(before), 0) :]]
+
+    def append(self, release: Release) -> int:
+        now = self._write()
+        spent, version = self.spent(release.purse), 0 if now.epoch is None else now.epoch.counter
+        wrong = next(obstacles(release, self._terms, version, spent), None)
+        if wrong is not None:
+            self._fail(wrong)
+        seq = self._add("release", release.to_json())
+        after = {**now.spent, release.purse: spent + release.charge}
+        fold(self._own(folded(release)), release, release.keys, seq)
+        return self._done(spent=after)
+
+    def arrive(self, arrival: Arrival) -> int:
+        now = self._write()
+        wrong = arrival_fault(arrival, now.arrived)
+        if wrong is not None:
+            self._fail(wrong)
+        seq = self._add("arrival", arrival.to_json())
+        self._added.arrivals.append(arrival)
+        fold_arrival(self._own([arrival.mark]), arrival, seq)
+        return self._done(arrived=arrival.number)
+
+    def open_epoch(self, fingerprint: str, domain: object) -> Epoch:
+        now = self._write()
+        version = 1 if now.epoch is None else now.epoch.counter + 1
+        seq = self._add("epoch", Epoch(version, fingerprint, domain).to_json())
+        epoch = Epoch.from_json(self._added.entries[-1].read())
+        self._known.clear()
+        self._done(epoch=epoch, floor=seq)
+        return epoch
+
+    def end(self) -> int:
+        self._write()
+        self._add("close", {"kind": "close"})
+        return self._done(closed=True)
+
+    def start(self) -> int:
+        """Append ``open``, which comes first."""
+        self._write()
+        self._add("open", {"kind": "open", **self._terms.to_json()})
+        return self._done()
+
+    def check(self) -> None:
+        """LedgerCorrupt where a step failed."""
+        if self._spoiled:
+            raise LedgerCorrupt(
+                "A ledger transaction was to be kept although a step of it had failed.",
+                hint="This is a fault of the caller; nothing was kept.",
+            )
+
+    def commit(self) -> _Moment:
+        """Keep what was added; returns the moment that is to be published."""
+        kept = self._kept
+        kept.entries.extend(self._added.entries)
+        kept.arrivals.extend(self._added.arrivals)
+        for key, known in self._known.items():
+            kept.trails.setdefault(key, []).append(known)
+        return self._moment
+
+    def _write(self) -> _Moment:
+        """A step begins: the transaction is spoiled until the step is done."""
+        now = self._now
+        if self._spoiled:
+            self._fail("an earlier step of this transaction failed")
+        if now.closed:
+            raise LedgerError(
+                "the contract was closed; it answers no more questions",
+                hint="its certificate and history can still be read",
+            )
+        self._spoiled = True
+        return now
+
+    def _done(self, **changes: Any) -> int:
+        entry = self._added.entries[-1]
+        self._moment = replace(self._moment, seq=entry.seq, head=entry.hash, **changes)
+        self._spoiled = False
+        return entry.seq
+
+    def _add(self, kind: str, body: Mapping[str, Any]) -> int:
+        try:
+            entry = Entry.chained(body, self._moment.seq + 1, self._moment.head)
+        except (TypeError, ValueError, RecursionError):
+            self._fail(f"the {kind} entry cannot be spelled in JSON")
+        self._added.entries.append(entry)
+        return entry.seq
+
+    def _own(self, keys: Sequence[bytes]) -> MutableMapping[bytes, Known]:
+        """The states that this transaction keeps, those of ``keys`` among them."""
+        found = zip(keys, self.known(keys), strict=True)
+        self._known.update((key, known) for key, known in found if known is not UNKNOWN)
+        return self._known
+
+    def _fail(self, what: str) -> NoReturn:
+        raise LedgerCorrupt(
+            f"The ledger refused an append: {what}.",
+            hint="This is a fault of the caller; nothing was kept.",
+        )
+
+
+class MemoryLedger:
+    """A :class:`~defray.ledger.store.Ledger` in memory, NOT durable.  One object serves any number of threads
+    of the process that made it; ``timeout`` is in seconds."""
+
+    def __init__(self, terms: Terms, *, timeout: float = 30.0) -> None:
+        check_terms(terms)
+        self._pid = os.getpid()
+        self._timeout = timeout
+        self._secret = secrets.token_bytes(32)
+        self._notes: dict[str, str] = {}
+        self._kept = _Kept()
+        self._publishing = threading.Lock()
+        self._writer = threading.Lock()
+        self._owner: int | None = None
+        self._closed = False
+        self._torn = False
+        first = MemoryTransaction(self._kept, _Moment(dict.fromkeys(terms.caps, 0)), terms)
+        first.start()
+        self._moment = first.commit()
+        self._terms = Terms.from_json(self._kept.entries[0].read())
+
+    @property
+    def terms(self) -> Terms:
+        return self._terms
+
+    @property
+    def secret(self) -> bytes:
+        return self._secret
+
+    @contextmanager
+    def view(self) -> Iterator[MemoryView]:
+        view = MemoryView(self._kept, self._current())
+        try:
+            yield view
+        finally:
+            view.finish()
+
+    @contextmanager
+    def transaction(self) -> Iterator[MemoryTransaction]:
+        with self._turn():
+            transaction = MemoryTransaction(self._kept, self._current(), self._terms)
+            try:
+                yield transaction
+            finally:
+                transaction.finish()
+            with self._publishing:
+                transaction.check()
+                self._torn = True
+                self._moment = transaction.commit()
+                self._torn = False
+
+    def entries(self, start: int = 1) -> Iterator[Entry]:
+        """The log in order, from ``start`` to what was the newest entry at the first step."""
+        for i in range(max(start, 1) - 1, self._current().seq):
+            yield self._kept.entries[i]
+
+    def folds(self) -> tuple[dict[str, int], dict[bytes, Known]]:
+        with self._publishing:
+            now = self._current()
+            states = ((key, _state(trail, now)) for key, trail in self._kept.trails.items())
+            known = {key: state for key, state in states if state is not UNKNOWN}
+        return {str(purse): quanta for purse, quanta in now.spent.items()}, known
+
+    def remembered(self, name: str) -> str | None:
+        self._current()
+        return self._notes.get(name)
+
+    def remember(self, name: str, text: str) -> None:
+        with self._turn():
+            self._notes[name] = text
+
+    def backup(self, path: Path) -> None:
+        raise LedgerError(
+            "A ledger in memory is not kept in a file.",
+            hint="Keep the ledger in a file to copy it.",
+        )
+
+    def close(self) -> None:
+        """Forget nothing yet, but serve nobody any more."""
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _current(self) -> _Moment:
+        if self._closed:
+            raise LedgerError("The ledger in memory was closed.")
+        if os.getpid() != self._pid:  # the copy in a child would let the same budget be spent twice
+            raise LedgerError(
+                "A ledger in memory serves only the process that made it.",
+                hint="Make one in the forked process.",
+            )
+        return self._moment
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """This thread's turn to write."""
+        self._current()
+        me = threading.get_ident()
+        if self._owner == me:
+            raise LedgerError(
+                "A ledger transaction was begun inside another one of its own thread."
+            )
+        if not self._writer.acquire(timeout=self._timeout):
+            raise LedgerBusy(
+                "The ledger is in use by others for longer than the timeout.",
+                hint="Try again; nothing was spent.",
+            )
+        self._owner = me
+        try:
+            if self._torn:  # its parts may disagree: it can be read as it was before, and no more
+                raise LedgerError("A commit of the ledger in memory was interrupted.")
+            yield
+        finally:
+            self._owner = None
+            self._writer.release()

@@ -1,0 +1,121 @@
+"""The prices of a list of questions asked in order: each credits what the ones before it would buy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from defray.controller.ask import Ask
+from defray.controller.plan import FREE, Price, Purchase, cut, expected, plan, price
+from defray.controller.quote import quote_of
+from defray.controller.refuse import closed, too_few_rows
+from defray.controller.scarcity import Moment, Ration, ration
+from defray.controller.validity import too_many_looks
+from defray.core.amounts import rho_of
+from defray.core.answer import Quote
+from defray.ledger.store import View
+from defray.policy.demand import Pace
+from defray.transcript import Transcript
+
+
+def price_list(
+    asks: Sequence[Ask], transcript: Transcript, view: View, version: int
+) -> list[Quote]:
+    """The quotes of asks in this order.  Data-dependent prices (averages, percentages) stay ranges, but an
+    exact repeat of one is free.  Raises TooFewRows, TooManyLooks or LedgerError where asking would."""
+    foreseen = _Foreseen()
+    quotes: list[Quote] = []
+    for ask in asks:
+        moment = foreseen.moment(ask, transcript.moment(ask, view, version))
+        estimate, moment = foreseen.price(ask, moment)
+        if moment.closed and not estimate.free:
+            raise closed()
+        if estimate.step.hopeless:
+            raise too_few_rows(Fraction(0))
+        rationed = ration(ask, moment.held, moment, estimate)
+        looked = too_many_looks(ask, moment.held, rationed.price.step, foreseen.planned)
+        if looked is not None:
+            raise looked
+        bought = purchases(ask, moment, rationed)
+        foreseen.take(ask, moment, rationed, bought)
+        quotes.append(quote_of(ask, moment, rationed, bought))
+    return quotes
+
+
+def purchases(ask: Ask, moment: Moment, rationed: Ration) -> tuple[Purchase, ...]:
+    """What is sure to be bought: the first step and, where the price is exact, what follows it."""
+    step = rationed.price.step
+    granted = rationed.price.low - step.charge
+    if not rationed.price.exact or granted <= 0:
+        return step.purchases
+    rest = plan(ask, expected(ask, moment.held, step), replace(moment.funds, weighs=False))
+    if rest.charge > granted:
+        rest = cut(rest, ask, granted, moment.funds.total)
+    return (*step.purchases, *rest.purchases)
+
+
+@dataclass(slots=True)
+class _Foreseen:
+    """What the asks so far would change: ``planned`` precision would be there; of ``uncertain`` functionals
+    more may be known than is planned; what is certain would be spent, and have arrived."""
+
+    planned: dict[bytes, list[tuple[Fraction, str]]] = field(default_factory=dict)
+    uncertain: set[bytes] = field(default_factory=set)
+    quoted: set[str] = field(default_factory=set)
+    asks: int = 0
+    answer: Fraction = Fraction(0)
+    diagnostic: Fraction = Fraction(0)
+    pace: Pace | None = None
+
+    def moment(self, ask: Ask, now: Moment) -> Moment:
+        """This moment, after the asks so far."""
+        funds = replace(
+            now.funds,
+            answer=max(now.funds.answer - self.answer, Fraction(0)),
+            diagnostic=max(now.funds.diagnostic - self.diagnostic, Fraction(0)),
+        )
+        scarcity = replace(
+            now.scarcity,
+            pace=self.pace or now.scarcity.pace,
+            arrived=now.scarcity.arrived or ask.text in self.quoted,
+        )
+        return replace(now, funds=funds, scarcity=scarcity)
+
+    def price(self, ask: Ask, moment: Moment) -> tuple[Price, Moment]:
+        """The price of an ask after those so far, and the moment with what would be held by then."""
+        if ask.depends_on_data and ask.text in self.quoted:
+            return FREE, moment
+        touched = self.uncertain.intersection(ask.compiled.keys)
+        if ask.depends_on_data:
+            touched |= self.planned.keys() & set(ask.compiled.keys)
+        else:
+            held = moment.held.with_planned(ask.compiled, self.planned)
+            moment = replace(moment, held=held)
+        estimate = price(ask, moment.held, moment.funds)
+        # More knowledge can only make it cheaper.
+        return (replace(estimate, low=0, exact=False) if touched else estimate), moment
+
+    def take(self, ask: Ask, moment: Moment, rationed: Ration, bought: Sequence[Purchase]) -> None:
+        """One more ask, as priced."""
+        total = moment.funds.total
+        self.asks += 1
+        name = f"q{self.asks}"
+        for purchase in bought:
+            block = ask.compiled.blocks[purchase.block]
+            for keys in filter(None, (block.keys, block.confirms)):
+                for key, precision in zip(keys, purchase.precisions, strict=True):
+                    if precision is not None:
+                        self.planned.setdefault(key, []).append((precision, name))
+        if not rationed.price.exact:
+            self.uncertain.update(ask.compiled.credited)
+        first = sum(p.charge for p in bought if p.purse == "diagnostic")
+        rest = max(rationed.price.low - first, 0)
+        self.diagnostic += rho_of(first, total)
+        self.answer += rho_of(rest, total)
+        self.quoted.add(ask.text)
+        scarcity, grant = moment.scarcity, rationed.grant
+        if grant is not None and scarcity.policy.paced and not scarcity.arrived:
+            self.pace = scarcity.pace.copy()
+            residual = float(rho_of(rationed.need, total))
+            self.pace.advance(residual, grant.demand.weight, grant.price, grant.influence)

@@ -1,0 +1,143 @@
+"""What the transcript says to an ask at one moment: its data version, what is held, what may be spent and
+how the budget is paced."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from defray.controller.ask import Ask, Funds, Held
+from defray.controller.scarcity import Moment, Scarcity
+from defray.core.amounts import QUANTA, rho_of
+from defray.core.contract import RELATION, Contract
+from defray.errors import LedgerMismatch
+from defray.ledger.records import Purse, Terms
+from defray.ledger.store import Ledger, View
+from defray.policy.demand import WINDOW, Pace
+from defray.policy.gates import GATES
+from defray.policy.weights import Weights
+from defray.support.known import UNKNOWN
+
+DEFAULT_PROBES = 1000
+"""Diagnostics the purse is divided into where the contract declares no horizon."""
+
+
+def terms_of(contract: Contract) -> Terms:
+    """What binds a ledger to a contract: budget, purses and privacy unit."""
+    diagnostic = math.floor(contract.xi * QUANTA)
+    return Terms(
+        rho=contract.rho,
+        caps={"answer": QUANTA - diagnostic, "diagnostic": diagnostic},
+        unit=contract.unit.to_json(),
+        relation=RELATION,
+    )
+
+
+class Transcript:
+    """A contract's ledger as its asks read it.  Safe to share between threads."""
+
+    def __init__(self, contract: Contract, ledger: Ledger) -> None:
+        self._contract = contract
+        self._ledger = ledger
+        self._policy = GATES[contract.gate](contract.horizon)
+        self._weights = _weights(contract) if self._policy.weighted and contract.xi else None
+        self._pace = Pace([float(rho) for rho in contract.forecast])
+        self.domain_json = contract.domain.to_json()
+        self.joined: int | None = None
+        """The data version that this session has seen or opened."""
+
+    def moment(
+        self,
+        ask: Ask,
+        view: View,
+        version: int,
+        ceiling: Fraction | None = None,
+        charged: int = 0,
+    ) -> Moment:
+        """``charged`` quanta of the caller's ``ceiling`` are gone already."""
+        compiled = ask.compiled
+        keys = [*compiled.keys, *ask.marks]
+        if self._policy.paced:
+            keys.append(ask.arrival)
+        current = counter(view) == version
+        found = view.known(keys) if current else [UNKNOWN] * len(keys)
+        cells, blocks = len(compiled.cells), len(compiled.blocks)
+        known = [found[b * cells : (b + 1) * cells] for b in range(blocks)]
+        marks = dict(zip(ask.marks, found[len(compiled.keys) :], strict=False))
+        scarcity = Scarcity(
+            policy=self._policy,
+            pace=self.pace(view),
+            cap=rho_of(self._ledger.terms.caps["answer"], self._contract.rho),
+            weights=self._weights,
+            arrived=self._policy.paced and found[-1].last > 0,
+        )
+        held = Held(known, marks)
+        return Moment(version, held, self._funds(view, ceiling, charged), scarcity, view.closed)
+
+    def _funds(self, view: View, ceiling: Fraction | None, charged: int) -> Funds:
+        contract, total = self._contract, self._contract.rho
+
+        def left(purse: Purse) -> Fraction:
+            return rho_of(self._ledger.terms.caps[purse] - view.spent(purse), total)
+
+        return Funds(
+            total=total,
+            answer=left("answer"),
+            diagnostic=left("diagnostic"),
+            probe=contract.xi * total / (contract.horizon or DEFAULT_PROBES),
+            ceiling=None if ceiling is None else ceiling - rho_of(charged, total),
+            charged=rho_of(charged, total),
+            m_floor=contract.m_floor,
+            n_max=contract.n_max,
+            weighs=self._weights is not None,
+        )
+
+    def pace(self, view: View) -> Pace:
+        """The arrivals so far.  What is returned is not advanced by anyone."""
+        if not self._policy.paced:
+            return self._pace
+        pace = self._pace
+        news = view.arrivals(pace.arrivals, WINDOW)
+        if not news:
+            return pace
+        if news[0].number == pace.arrivals + 1:
+            pace = pace.copy()
+        else:
+            pace = Pace([float(rho) for rho in self._contract.forecast], news[0].number - 1)
+        for arrival in news:
+            pace.advance(arrival.residual, arrival.weight, arrival.price, arrival.influence)
+        self._pace = pace
+        return pace
+
+    def version(self, view: View, fingerprint: str) -> int:
+        """The data version that an ask belongs to: the newest, or (L12) the next one, to be opened by
+        the first purchase, where the data or the declared domain is another."""
+        epoch = view.epoch
+        if epoch is None:
+            return 1
+        if epoch.domain != self.domain_json:
+            if self.joined is not None and self.joined < epoch.counter:
+                raise LedgerMismatch(
+                    "the declared domain was changed in the contract file, and others use it already",
+                    hint="open the contract again",
+                )
+            return epoch.counter + 1
+        if epoch.fingerprint != fingerprint:
+            return epoch.counter + 1
+        self.joined = epoch.counter
+        return epoch.counter
+
+
+def counter(view: View) -> int:
+    """The newest data version; 0 before the first."""
+    epoch = view.epoch
+    return 0 if epoch is None else epoch.counter
+
+
+def _weights(contract: Contract) -> Weights:
+    return Weights(
+        alpha=float(contract.weights.alpha),
+        beta=float(contract.weights.beta),
+        growth=contract.weights.g,
+        floor=float(contract.m_floor or 1),
+    )
