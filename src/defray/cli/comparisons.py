@@ -45,10 +45,15 @@ def show(
     if not screen.json_wanted():
         _show(document)
     if out is not None:
+        from defray.simulate.amortisation import amortisation_curve
         from defray.simulate.report import write_report
+        from defray.simulate.run import Budget
 
+        budget = Budget(found.rho, found.xi, found.horizon)
+        extra = {"amortisation": amortisation_curve(len(workload), budget)} if found.xi else {}
         try:
-            document["files"] = [str(path) for path in write_report(found, out)]
+            paths = write_report(found, out, extra=extra)
+            document["files"] = [str(path) for path in paths]
         except DefrayError as error:
             if not screen.json_wanted():
                 raise
