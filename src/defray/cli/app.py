@@ -210,6 +210,19 @@ def close(
     tell(certificate, books.show_certificate)
 
 
+# These two are imported when they run, so their help is told here.
+app.command(
+    "defray.cli.simulate:simulate",
+    group=curating,
+    help="Run a workload through several policies, without data, and compare what each satisfies.",
+)
+app.command(
+    "defray.cli.simulate:plan",
+    group=curating,
+    help="Say which budget a workload needs, and what more or less of it would do.",
+)
+
+
 # -- the analyst -----------------------------------------------------------------------------------
 
 

@@ -125,8 +125,8 @@ def plan(ask: Ask, held: Held, funds: Funds) -> Step:
 
 def _diagnostic(ask: Ask, held: Held, funds: Funds, step: Step) -> Step | None:
     """The diagnostic that weighs a question before a scarce budget answers it (design: controller, step
-    4): of each functional that is asked itself, where less than a probe is known and more is needed.  It is
-    credited.  None where there is nothing to learn or the purse is empty."""
+    4): of each functional that is asked itself, where less than a probe is known, and no more than is needed.
+    It is credited.  None where there is nothing to learn or the purse is empty."""
     wanted: dict[int, dict[int, Fraction]] = {}
     for rule, goal in zip(rules_of(ask), ask.goals, strict=True):
         if not (isinstance(rule, Linear) and isinstance(goal, Within)):
@@ -135,15 +135,16 @@ def _diagnostic(ask: Ask, held: Held, funds: Funds, step: Step) -> Step | None:
         probe = dyadic_up(precision_of(funds.probe, rule.reach))
         for i, empty in enumerate(rule.blocks[block].empty):
             have, missing = rule.precision(i, held), rule.absolute_precision(goal, i, held)
-            if not empty and have < probe < missing - have:
-                wanted.setdefault(block, {})[i] = held.known[block][i].precision + probe
+            if not empty and have < min(probe, missing):
+                more = min(probe, missing - have)  # an easy question is paid from this purse alone
+                wanted.setdefault(block, {})[i] = held.known[block][i].precision + more
     made = (
         _purchase(b, ask.compiled.blocks[b], cells, held.known[b], funds, "diagnostic", given=False)
         for b, cells in sorted(wanted.items())
     )
     bought = tuple(p for p in made if p is not None)
     charge = sum(p.charge for p in bought)
-    if not bought or rho_of(charge, funds.total) > funds.diagnostic or charge >= step.charge:
+    if not bought or rho_of(charge, funds.total) > funds.diagnostic or charge > step.charge:
         return None
     return Step(bought, False, "diagnostic", step.needs)
 

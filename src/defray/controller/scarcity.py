@@ -64,7 +64,7 @@ class Grant:
 class Ration:
     """A price as the policy grants it: ``price.step`` may be ``cut`` down, or hold nothing.  ``need`` is
     what meeting the targets takes from the answer purse, in quanta, of which ``spent`` are paid; ``grant``
-    is None where it takes nothing."""
+    is None where nothing is bought."""
 
     price: Price
     need: int
@@ -92,11 +92,13 @@ def ration(ask: Ask, before: Held, moment: Moment, estimate: Price, spent: int =
     """
     held, funds, scarcity = moment.held, moment.funds, moment.scarcity
     need = spent + estimate.rest
-    if not estimate.step.purchases or need == 0:
+    if not estimate.step.purchases:
         return Ration(estimate, need, None, spent)
     demand = Demand(
         rho_of(need, funds.total), funds.answer + rho_of(spent, funds.total), scarcity.cap
     )
+    if not need:  # the diagnostic alone is enough
+        return Ration(estimate, need, decide(demand, scarcity), spent)
     weighing = estimate.step.purse == "diagnostic"
     weight, influence = (1.0, None) if weighing else weigh(ask, before, held, funds, scarcity)
     grant = decide(replace(demand, weight=weight), scarcity, influence)
@@ -122,7 +124,7 @@ def ration(ask: Ask, before: Held, moment: Moment, estimate: Price, spent: int =
 
 def decide(demand: Demand, scarcity: Scarcity, influence: float | None = None) -> Grant:
     """The policy's decision, exactly within what is needed and left."""
-    granted = scarcity.policy.grant(demand, scarcity.pace)
+    granted = scarcity.policy.grant(demand, scarcity.pace) if demand.residual else 0
     most = min(Fraction(demand.residual), Fraction(demand.available))
     rho = max(min(Fraction(granted), most), Fraction(0))
     price = scarcity.policy.after(demand, rho, scarcity.pace)

@@ -53,8 +53,8 @@ class Transaction(View, Protocol):
         be abandoned) if the purse's cap would be exceeded or the version is not the newest epoch:
         callers decide before they append, so that is a fault, not a refusal.
 
-        On a closed contract this, :meth:`open_epoch`, :meth:`arrive` and :meth:`end` raise a plain LedgerError
-        and write nothing: another session may have closed it at any moment."""
+        On a closed contract this, :meth:`open_epoch`, :meth:`arrive` and :meth:`end` raise a plain
+        LedgerError and write nothing: another session may have closed it at any moment."""
 
     def open_epoch(self, fingerprint: str, domain: object) -> Epoch:
         """Start a new data version.  Functionals of earlier ones are no longer credited."""

@@ -21,7 +21,7 @@ WINDOW: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """One ask that needs new budget: ``residual`` rho beyond what the transcript holds (a_t > 0), with
+    """One ask that needs new budget: ``residual`` rho beyond what the transcript holds (a_t >= 0), with
     ``available`` (rho_avail >= 0) left of a purse of ``cap``, and its difficulty ``weight`` (> 0)."""
 
     residual: Amount

@@ -43,8 +43,8 @@ def fluid_price(
         left = others - price * halves
         active = left > 0
         own = a - price * half
-        load = max(own, 0.0) + share * float(left[active].sum())
-        slope = (half if own > 0 else 0.0) + share * float(halves[active].sum())
+        load = max(own, 0.0) + share * float(left.dot(active))
+        slope = (half if own > 0 else 0.0) + share * float(halves.dot(active))
         excess = load - available
         if excess <= 1e-12 * available or not slope:
             return price

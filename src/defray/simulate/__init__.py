@@ -1,0 +1,1 @@
+"""Workloads run against schemes without data: what a budget would have satisfied."""
