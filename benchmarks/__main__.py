@@ -9,6 +9,8 @@ from benchmarks.table import show
 
 TITLES = {
     "transcript": "Answers from the transcript, long ledgers, start-up",
+    "scarcity": "A scarce budget in any order of arrivals",
+    "scarcity_engine": "The same gates on the real engine",
     "asks": "Fresh asks against the same SQL in raw DuckDB",
     "source": "Scans alone",
 }

@@ -16,7 +16,7 @@ from defray.errors import TargetError
 from defray.ledger.audit import AuditReport, Disagrees, audit
 from defray.ledger.records import PURSES, Epoch
 from defray.ledger.store import Ledger, View
-from defray.policy.gates import GATES
+from defray.policy.choices import GATES
 from defray.support.exact import block_of
 
 

@@ -20,13 +20,14 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from defray.controller.ask import Ask, Held
-from defray.controller.goals import Wish, resolve
+from defray.controller.ask import Ask
+from defray.controller.goals import Wish
 from defray.controller.plan import MAX_STEPS, Price, Purchase, Step, plan, price
+from defray.controller.prepare import prepare
 from defray.controller.present import Bought, answer_of
 from defray.controller.refuse import closed, reason, refusal_of, too_few_rows
 from defray.controller.scarcity import Moment, Ration, ration
-from defray.controller.validity import confirming, too_many_looks, validity_of
+from defray.controller.validity import too_many_looks
 from defray.core.amounts import exact, rho_of
 from defray.core.answer import Answer, Quote
 from defray.core.contract import Contract
@@ -37,12 +38,12 @@ from defray.ledger.store import Ledger, Transaction
 from defray.noise.sampler import Sampler
 from defray.pricelist import price_list
 from defray.query.region import Regions
-from defray.support.exact import Block, Compiled, compile_question
+from defray.support.exact import Block, Compiled
 from defray.transcript import Transcript, counter
 
 AGAIN = "ask again"
 
-MAX_TRIES = 3
+MAX_TRIES = 5
 """How often an ask starts over because the data changed under it."""
 
 
@@ -108,7 +109,7 @@ class Engine:
                 return self._answer(ask, Bought(moment.held, moment.held, ()), moment, rationed)
             if refusal is not None:
                 raise refusal
-            exact_cells = self._source.scan(_scan(ask.compiled), control)
+            exact_cells = self._source.scan(scan_of(ask.compiled), control)
             if self._source.fingerprint() != fingerprint:
                 continue  # another version was scanned: nothing was drawn, start over
             with self.ledger.transaction() as tx:
@@ -116,7 +117,7 @@ class Engine:
                     continue  # a newer version was opened meanwhile
                 if counter(tx) != version:
                     tx.open_epoch(fingerprint, self.transcript.domain_json)
-                outcome = self._buy(ask, exact_cells, tx, ceiling, (moment.held, estimate))
+                outcome = self._buy(ask, exact_cells, tx, ceiling, (moment, estimate))
             if isinstance(outcome, Answer):
                 self.transcript.joined = version
             lost = outcome is None
@@ -138,23 +139,7 @@ class Engine:
 
     def _prepare(self, sql: str, wish: Wish) -> Ask:
         """Text and arguments to a compiled ask: pure, so cached by exact text."""
-        from defray.query.render import canonical_sql
-        from defray.query.sql import parse
-
-        contract = self.contract
-        question = parse(sql, contract.domain, self._regions, table=contract.table, snap=wish.snap)
-        groups = math.prod(
-            contract.domain.columns[a.column].group_count(a.level) for a in question.axes
-        )
-        goals, confidence, simultaneous = resolve(question, wish, contract, groups)
-        compiled = compile_question(question, contract, self._regions)
-        text = canonical_sql(question, contract.domain, self._regions, contract.table)
-        validity = validity_of(question, wish, goals)
-        ask = Ask(
-            compiled, goals, confidence, simultaneous, floor=contract.m_floor, validity=validity
-        )
-        ask = confirming(ask)
-        return replace(ask, text=f"{text} {ask.accuracy}")
+        return prepare(sql, wish, self.contract, self._regions)
 
     def _buy(
         self,
@@ -162,11 +147,11 @@ class Engine:
         exact_cells: Exact,
         tx: Transaction,
         ceiling: Fraction | None,
-        foreseen: tuple[Held, Price],
+        foreseen: tuple[Moment, Price],
     ) -> Answer | Refused | None:
         """Decide, charge, draw and append, step by step, inside the transaction.
 
-        A price foreseen before the scan is taken again where nothing has been learned since.  Nothing is
+        A price foreseen before the scan is taken again where nothing was learned or spent since.  Nothing is
         bought (None) where it can no longer be afforded.  A refusal after a first step ends the ask with
         what that step bought, which is kept, credited and shown as not met.
         """
@@ -180,7 +165,7 @@ class Engine:
         for _ in range(MAX_STEPS):
             if bill:
                 estimate = Price.of(plan(ask, moment.held, moment.funds))
-            elif moment.held == foreseen[0]:
+            elif (moment.held, moment.funds) == (foreseen[0].held, foreseen[0].funds):
                 estimate = foreseen[1]
             else:
                 estimate = price(ask, moment.held, moment.funds)
@@ -193,8 +178,11 @@ class Engine:
             looked = None if bill else too_many_looks(ask, moment.held, step)
             refusal = looked or refusal_of(ask, moment, last, search=False)
             if refusal is not None:
-                if not bill:
+                if not bill and not first.scarcity.policy.paced:
                     return None
+                if not bill:  # the decision of this moment, which paces others
+                    self._arrive(ask, first, last, tx, 0)
+                    return refusal
                 stopped = refusal.message
                 break
             limit = last.price.high if limit is None else limit
@@ -290,7 +278,7 @@ class Engine:
             scales = [math.ldexp(sigma, purchase.bits) for sigma in drawn.values()]
             noise = dict(zip(drawn, self._sampler.draw(scales), strict=True))
             values = tuple(
-                _true_value(block, exact_cells, i, purchase.bits) + noise[i] if i in noise else None
+                true_value(block, exact_cells, i, purchase.bits) + noise[i] if i in noise else None
                 for i in range(len(block.keys))
             )
             last = purchase is step.purchases[-1]
@@ -339,7 +327,7 @@ def _ceiling(max_rho: Any) -> Fraction | None:
     return ceiling
 
 
-def _scan(compiled: Compiled) -> Scan:
+def scan_of(compiled: Compiled) -> Scan:
     """Every exact number the question can need, in one pass over the table."""
     question = compiled.question
     columns = {a.column for a in question.aggregates if a.column is not None}
@@ -347,7 +335,7 @@ def _scan(compiled: Compiled) -> Scan:
     return Scan(question.region, question.axes, tuple(sorted(columns)), tuple(sorted(sums)))
 
 
-def _true_value(block: Block, exact_cells: Exact, cell: int, bits: int) -> int:
+def true_value(block: Block, exact_cells: Exact, cell: int, bits: int) -> int:
     """The exact functional in lattice steps of ``2**-bits`` units, in unbounded integers."""
     rows = exact_cells.rows if block.column is None else exact_cells.non_null[block.column]
     if block.measure.kind == "count":

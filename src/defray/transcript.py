@@ -13,13 +13,16 @@ from defray.core.contract import RELATION, Contract
 from defray.errors import LedgerMismatch
 from defray.ledger.records import Purse, Terms
 from defray.ledger.store import Ledger, View
+from defray.policy.choices import GATES
 from defray.policy.demand import WINDOW, Pace
-from defray.policy.gates import GATES
 from defray.policy.weights import Weights
 from defray.support.known import UNKNOWN
 
 DEFAULT_PROBES = 1000
 """Diagnostics the purse is divided into where the contract declares no horizon."""
+
+ALL_BUT = 1 - Fraction(1, 2**29)
+"""So much less of the purse is divided, since every charge is rounded up."""
 
 
 def terms_of(contract: Contract) -> Terms:
@@ -84,7 +87,7 @@ class Transcript:
             total=total,
             answer=left("answer"),
             diagnostic=left("diagnostic"),
-            probe=contract.xi * total / (contract.horizon or DEFAULT_PROBES),
+            probe=contract.xi * total * ALL_BUT / (contract.horizon or DEFAULT_PROBES),
             ceiling=None if ceiling is None else ceiling - rho_of(charged, total),
             charged=rho_of(charged, total),
             m_floor=contract.m_floor,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -31,9 +32,12 @@ GATES = {
     "paper": "horizon = 12",
     "fluid": "horizon = 12",
     "dual": "horizon = 12",
+    "steady": "horizon = 12",
     "satisfy": "horizon = 12",
+    "modest": "horizon = 12",
+    "generous": "horizon = 12",
 }
-DIAGNOSED = ("paper", "fluid", "dual")
+DIAGNOSED = ("paper", "fluid", "dual", "steady")
 
 
 def count(age: int) -> str:
@@ -151,11 +155,11 @@ def test_difficult_questions_are_cut_down_less(tmp_path: Path, gate: str) -> Non
                 asked(session, sql, within=9)
                 seen.append(arrivals(session)[-1].weight)
         assert min(small) > max(large[1:])
-        price_before = 0.0
-        cut = 0
+        price_before, left, cut = 0.0, 0.2 * 0.9, 0
         for arrival in arrivals(session):
             shortfall = arrival.residual - arrival.granted
-            if gate == "dual" and arrival.granted > 0 and shortfall > 0:
+            left -= arrival.granted
+            if gate == "dual" and arrival.granted > 0 and shortfall > 0 and left > 1e-9:
                 assert shortfall == pytest.approx(price_before / (2 * arrival.weight), rel=1e-6)
                 cut += 1
             price_before = arrival.price
@@ -167,7 +171,7 @@ def test_the_diagnostic_is_paid_from_its_purse_and_credited(tmp_path: Path) -> N
         answer = session.ask(count(3), within=12)
         assert answer.met
         purses = {item.purse: item.charged_rho for item in answer.items}
-        assert purses["diagnostic"] == pytest.approx(0.05 / 12, rel=1e-9)
+        assert purses["diagnostic"] == pytest.approx(0.05 / 12, rel=1e-8)
         assert sum(purses.values()) == pytest.approx(price(12), rel=1e-6)
         assert session.ask(count(3), within=12).charged_rho == 0
 
@@ -306,3 +310,22 @@ def test_the_callers_ceiling_counts_what_is_granted(tmp_path: Path) -> None:
         with pytest.raises(MaxRhoRefused):
             session.ask(count(1), within=12, max_rho=granted * 0.99)
         assert session.ask(count(1), within=12, max_rho=granted).charged_rho == granted
+
+
+@pytest.mark.parametrize("gate", ["fluid", "dual", "satisfy"])
+def test_threads_and_sessions_share_one_pace(tmp_path: Path, gate: str) -> None:
+    """Asks from eight threads through two sessions: arrivals are numbered without a gap, each question once,
+    and nothing is overspent."""
+    with scarce(tmp_path, gate, xi=0.05) as one, scarce(tmp_path, gate, xi=0.05) as two:
+        one.ask(count(90), within=100)
+        asks = [(session, count(n % 12)) for n in range(24) for session in (one, two)]
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda ask: asked(ask[0], ask[1], within=12), asks))
+        assert not any(isinstance(a, Exception) and not isinstance(a, BudgetRefused) for a in found)
+        seen = arrivals(one)
+        assert [a.number for a in seen] == list(range(1, len(seen) + 1))
+        assert len({a.mark for a in seen}) == len(seen) == 13
+        assert one.balance() == two.balance()
+        assert one.balance()["spent_rho"] <= 0.1
+        assert one.audit().ok
+        assert one.quote(count(50), within=12) == two.quote(count(50), within=12)

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from defray.policy.choices import GATES
 from defray.policy.demand import WINDOW, Demand, Pace
-from defray.policy.gates import GATES, Dual, Fluid, Greedy, Paper, Refuse, Satisfy
+from defray.policy.gates import Dual, Fluid, Greedy, Paper, Refuse, Satisfy
 from defray.policy.price import at_price, fluid_price
 from defray.policy.research import AllOrNothingFluid, Hedge, Proportional, Zcl
 from defray.policy.weights import Diagnosis, Weights

@@ -17,8 +17,9 @@ from defray.controller.plan import plan
 from defray.core.amounts import QUANTA, quanta_down, quanta_up, rho_of
 from defray.core.target import Spend, Within
 from defray.errors import BadInput
+from defray.policy.choices import GATES
 from defray.policy.demand import Demand, Pace
-from defray.policy.gates import GATES, Policy, Unpriced
+from defray.policy.gates import Policy, Unpriced
 from defray.policy.price import at_price, fluid_price
 from defray.policy.research import Hedge
 from defray.policy.weights import Weights

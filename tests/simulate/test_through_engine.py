@@ -24,12 +24,13 @@ from defray.core.target import precision_for, two_sided
 from defray.engine import Engine
 from defray.ledger.memory import MemoryLedger
 from defray.noise.opendp_sampler import OpenDPSampler
-from defray.policy.gates import GATES
+from defray.policy.choices import GATES
 from defray.simulate.chance import generator
 from defray.simulate.run import Budget, run
 from defray.simulate.schemes import SCHEMES
 from defray.simulate.tables import synthetic
-from defray.simulate.through_engine import Gating, half_width, run_through_engine
+from defray.simulate.on_table import Gating
+from defray.simulate.through_engine import half_width, run_through_engine
 from defray.simulate.workload import Workload
 from defray.transcript import terms_of
 

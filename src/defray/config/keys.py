@@ -41,8 +41,8 @@ KEYS: Final = (
     Key("xi", "the share of rho kept for diagnostics: of relative targets, and of weights", "xi = 0.1"),
     Key("horizon", "how many paid questions are expected", "horizon = 1000"),
     Key("support", "how past answers count for new questions", 'support = "exact"'),
-    Key("gate", "how a scarce budget is shared out: refuse, greedy, paper, fluid, dual or satisfy",
-        'gate = "dual"'),
+    Key("gate", "how a scarce budget is shared out: refuse, greedy, paper, fluid, dual, steady, satisfy, "
+        "modest or generous", 'gate = "steady"'),
     Key("forecast", "the prices in rho of typical questions, where some are known beforehand",
         "forecast = [0.01, 0.002]"),
     Key("m_floor", "a relative target is meant of at least this count", "m_floor = 100"),

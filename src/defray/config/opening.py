@@ -31,7 +31,7 @@ def wire(contract: Contract, *, source: Source | None = None) -> Engine:
     """An engine on the contract's own backends (``source``: another one, for tests)."""
     ledger = open_ledger(contract)
     try:
-        data = source if source is not None else _open_source(contract, ledger)
+        data = source if source is not None else open_source(contract, ledger)
     except BaseException:
         ledger.close()
         raise
@@ -54,7 +54,8 @@ def open_ledger(contract: Contract) -> Ledger:
     return SqliteLedger.open(ledger_path(contract), terms_of(contract))
 
 
-def _open_source(contract: Contract, ledger: Ledger) -> Source:
+def open_source(contract: Contract, ledger: Ledger) -> Source:
+    """The contract's data, to be read only; the ledger keys its fingerprint and may remember it."""
     from defray.data.duckdb import DuckDBSource
 
     return DuckDBSource(contract, ledger.secret, remember=ledger.remembered, memo=ledger.remember)

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from defray.config.fields import Section, shown
 from defray.core.contract import Weighing
-from defray.policy.gates import GATES, NEED_HORIZON
+from defray.policy.choices import GATES, NEED_HORIZON
 from defray.policy.weights import GROWTH
 
 MOST_FORECAST: Final = 1000

@@ -174,7 +174,7 @@ class Linear(Rule):
         if half is None:
             half = self._halves[state] = self._half_width(cell, held)
         value = self.approximate(cell, held)
-        return Estimate(value, value - half, value + half, half)
+        return Estimate(value, value - half, value + half, float(f"{half:.14g}"))
 
     def approximate(self, cell: int, held: Held) -> float:
         """The fused value in the aggregate's own units, rounded once."""

@@ -21,6 +21,9 @@ from defray.policy.demand import Demand, Pace
 from defray.policy.gates import Policy
 from defray.policy.weights import Diagnosis, Weights
 
+ALL_BUT = 1 - Fraction(1, 2**40)
+"""Who is granted so much of what is needed, or left, is granted all of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scarcity:
@@ -127,6 +130,8 @@ def decide(demand: Demand, scarcity: Scarcity, influence: float | None = None) -
     granted = scarcity.policy.grant(demand, scarcity.pace) if demand.residual else 0
     most = min(Fraction(demand.residual), Fraction(demand.available))
     rho = max(min(Fraction(granted), most), Fraction(0))
+    if rho >= most * ALL_BUT:  # a float's last digits decide nothing
+        rho = most
     price = scarcity.policy.after(demand, rho, scarcity.pace)
     return Grant(demand, rho, price, influence)
 

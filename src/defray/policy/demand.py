@@ -96,6 +96,11 @@ class Pace:
         weights.append(demand.weight)
         return residuals, weights
 
+    def latest(self) -> list[float]:
+        """The residuals in the window, in the order of arrival, without the forecast."""
+        told = self._residuals[self._prior :].tolist()
+        return told[self._at :] + told[: self._at]
+
     def mean_weight(self, demand: Demand) -> float:
         """The mean weight of what was forecast and seen, this demand included."""
         return (sum(self._weights) + demand.weight) / (len(self._weights) + 1)

@@ -1,4 +1,4 @@
-"""The policies a contract can choose: how much of a residual is granted.
+"""What a policy is, and the plain ones: how much of a residual is granted.
 
 A policy is a value.  ``grant`` answers for one demand, between 0 and what is available; ``after`` gives the
 price it goes on with.  Neither can spend: the ledger's filter stands behind every one of them.
@@ -7,10 +7,9 @@ price it goes on with.  Neither can spend: the ledger's filter stands behind eve
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Protocol
 
 from defray.policy.demand import Amount, Demand, Pace
 from defray.policy.price import at_price, fluid_price
@@ -152,23 +151,3 @@ class Satisfy(Unpriced):
     def grant(self, demand: Demand, pace: Pace) -> Amount:
         room = min(self.unlocked(demand, pace), demand.available)
         return demand.residual if demand.residual <= room else Fraction(0)
-
-
-GATES: Final[Mapping[str, Callable[[int | None], Policy]]] = {
-    "refuse": lambda horizon: Refuse(),
-    "greedy": lambda horizon: Greedy(),
-    "paper": Paper,
-    "fluid": lambda horizon: Fluid(_declared(horizon)),
-    "dual": lambda horizon: Dual(_declared(horizon)),
-    "satisfy": lambda horizon: Satisfy(_declared(horizon)),
-}
-"""What a contract may name as its ``gate``, made from its horizon."""
-
-NEED_HORIZON: Final = frozenset({"fluid", "dual", "satisfy"})
-"""The gates that mean nothing without a declared horizon."""
-
-
-def _declared(horizon: int | None) -> int:
-    if horizon is None:
-        raise ValueError("this gate needs a horizon")
-    return horizon

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from defray.errors import BadInput
-from defray.policy.gates import GATES, NEED_HORIZON, Policy, Refuse
+from defray.policy.choices import GATES, NEED_HORIZON
+from defray.policy.gates import Policy, Refuse
 from defray.policy.research import AllOrNothingFluid, Hedge, Proportional, Zcl
 from defray.policy.weights import Weights
 from defray.simulate.workload import Workload

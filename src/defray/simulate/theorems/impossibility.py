@@ -14,7 +14,8 @@ from functools import lru_cache, partial
 from typing import ClassVar, Final
 
 from defray.policy.demand import Amount, Demand, Pace
-from defray.policy.gates import GATES, NEED_HORIZON, Policy, Unpriced
+from defray.policy.choices import GATES, NEED_HORIZON
+from defray.policy.gates import Policy, Unpriced
 from defray.policy.research import AllOrNothingFluid, Hedge, Proportional, Zcl
 from defray.simulate.chance import generator
 from defray.simulate.optimum import most_satisfied
