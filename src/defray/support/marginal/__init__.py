@@ -12,4 +12,5 @@ share.
 * ``joint``        several marginals in one plan, with a certified bound
 * ``lattice``      what is drawn and charged, exactly
 * ``certificate``  marginals from releases, as weights over their ids
+* ``fold``         residual releases inside a view
 """

@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from defray.core.amounts import dyadic_down, dyadic_up, quanta_up, rho_of
+from defray.core.amounts import QUANTA, dyadic_down, dyadic_up, rho_of
 from defray.core.target import LATTICE_BITS, MAX_SCALE, Lattice, sigma_at_most
 from defray.support.marginal.residuals import AttributeSet, Columns
 from defray.support.marginal.support import Plan
@@ -64,7 +64,7 @@ def draws(
         wanted = dyadic_up(Fraction(precision) / cells**2)
         lattice = _lattice(1 / math.sqrt(wanted), halves)
         sigma, got = sigma_at_most(wanted, lattice)
-        charge = quanta_up(_rho(columns, attributes, reach, sigma), total)
+        charge = charge_of(columns, attributes, reach, sigma, total)
         made.append(Draw(attributes, lattice.bits, sigma, got * cells**2, charge))
     return tuple(made)
 
@@ -127,8 +127,15 @@ def reach_of(columns: Columns, attributes: AttributeSet, reach: Fraction) -> Fra
     return reach * reach * columns.squared_reach(attributes)
 
 
-def _rho(columns: Columns, attributes: AttributeSet, reach: Fraction, sigma: float) -> Fraction:
-    return reach_of(columns, attributes, reach) / (2 * Fraction(sigma) ** 2)
+def charge_of(
+    columns: Columns, attributes: AttributeSet, reach: Fraction, sigma: float, total: Fraction
+) -> int:
+    """The quanta of a residual with noise sigma (units of t_A), rounded up: what an audit computes again."""
+    squared = reach_of(columns, attributes, reach)
+    top, bottom = sigma.as_integer_ratio()
+    # quanta_up(squared / (2 sigma^2), total), in integers because it is on the way of every question
+    paid = squared.numerator * bottom**2 * QUANTA * total.denominator
+    return -(-paid // (2 * squared.denominator * top**2 * total.numerator))
 
 
 def _sigma_for(columns: Columns, attributes: AttributeSet, reach: Fraction, rho: Fraction) -> float:
