@@ -13,6 +13,7 @@ TITLES = {
     "scarcity_engine": "The same gates on the real engine",
     "asks": "Fresh asks against the same SQL in raw DuckDB",
     "source": "Scans alone",
+    "marginals": "Overlapping marginals against a certified bound",
 }
 
 chosen = sys.argv[1:] or list(TITLES)

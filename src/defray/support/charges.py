@@ -1,0 +1,266 @@
+"""What every cell of the public domain has paid: the filter of a contract.
+
+A release of ``b . x + N(0, v)`` costs a row in cell c exactly ``b_c^2 / (2 v)``, whatever the data are,
+and what one cell pays adds up over adaptively chosen releases (a Renyi filter for each pair of
+neighbouring tables: Feldman and Zrnic 2021).  The contract holds while ``max over c <= cap``; c ranges
+over the declared domain, so all of this is public.  Questions about disjoint regions do not compete, and
+what is left is a property of a region.
+
+Charges are integers (quanta) on the cells of attribute sets.  The dearest cell is exact where attribute sets
+that share columns fit on one dense array (``cell_groups``); else it is bounded from above, group by group,
+but jointly exact on the ``charge_by`` columns: for each cell of their product, the sum over groups of the
+largest charge among the group's cells consistent with it.
+
+A release of counts *and* sums, ``b_n + b_s u`` on a row of value u in [L, U], costs at most what it costs
+at one of the two ends.  An end is a column of two atoms (low, high) that such a release lives on as well:
+the dearest cell then maximises over u jointly for all releases, as 2 x 2 matrices per cell would.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from defray.support.cell_groups import AttributeSet, Group, Quanta, aligned, onto, place, separate
+
+Added = tuple[Sequence[int], Any]
+"""Columns, ascending, and integer charges on the cells of their product (row-major)."""
+
+DENSE: Final = 2**22
+MOST: Final = 2**62
+
+
+class Charges:
+    """The charges of all releases so far, in quanta.  ``limit`` bounds the cells of all arrays that are made
+    to be exact.
+
+    >>> charges = Charges((4, 3))
+    >>> charges.add((0,), [5, 0, 0, 0]); charges.add((1,), [0, 2, 0]); charges.add((0, 1), 7 * np.eye(4, 3))
+    >>> charges.worst(), charges.strip(0).tolist()
+    (12, [12, 9, 7, 2])
+    >>> charges.fits([((0,), [0, 0, 0, 10])], 12), charges.fits([((0,), [1, 0, 0, 0])], 12)
+    (True, False)
+    >>> charges.remaining((0,), 12).tolist()
+    [0, 3, 5, 10]
+    """
+
+    __slots__ = (
+        "_ceiling",
+        "_everywhere",
+        "_groups",
+        "_over",
+        "_sets",
+        "atoms",
+        "charge_by",
+        "limit",
+    )
+
+    def __init__(
+        self, atoms: Sequence[int], charge_by: Iterable[int] = (), limit: int = DENSE
+    ) -> None:
+        self.atoms = tuple(atoms)
+        self.charge_by = tuple(i for i in sorted(set(charge_by)) if self.atoms[i] > 1)
+        self.limit = limit
+        if self._cells(self.charge_by) > limit:
+            raise ValueError(f"more than {limit} cells to charge by")
+        self._everywhere = 0
+        self._sets: dict[AttributeSet, Quanta] = {}
+        self._groups: list[Group] = []
+        self._ceiling = 0  # never below the dearest cell
+        self._over: Quanta | None = None  # see _by_cells; None: not known
+
+    @property
+    def exact(self) -> bool:
+        """Whether :meth:`worst` is the dearest cell itself, and not only a bound of it."""
+        return separate(self._groups, self.charge_by)
+
+    def add(self, columns: Sequence[int], quanta: Any) -> None:
+        """Charge a release."""
+        attributes, added = self._read((columns, quanta))
+        most = _largest(added)
+        if self._ceiling + most >= MOST and self.worst() + most >= MOST:
+            raise OverflowError("more quanta than a contract can have")
+        self._ceiling += most
+        if not attributes:
+            self._everywhere += most
+            return
+        self._over = None
+        self._group(attributes).add(attributes, added)
+        before = self._sets.get(attributes)
+        self._sets[attributes] = added if before is None else before + added
+
+    def worst(self) -> int:
+        """What the dearest cell has paid (or, where that is not exact, a bound that is not below it)."""
+        self._ceiling = self._everywhere + _largest(self._by_cells())
+        return self._ceiling
+
+    def fits(self, added: Sequence[Added], cap: int) -> bool:
+        """Whether no cell would have paid more than ``cap`` after all of these: :meth:`worst` after
+        adding."""
+        read = [self._read(a) for a in added]
+        most = [_largest(quanta) for _, quanta in read]
+        if sum(most) >= MOST or max(most, default=0) > cap:
+            return False
+        if self._ceiling + sum(most) <= cap:
+            return True
+        if any(a and a not in self._sets for a, _ in read):
+            trial = self._trial()
+            for attributes, quanta in read:
+                trial.add(attributes, quanta)
+            return trial.worst() <= cap
+        everywhere, over, kept = self._everywhere, self._by_cells(), self._looked_at()
+        for g in self._groups:
+            here = [(a, quanta) for a, quanta in read if a in g.members]
+            if here:
+                more = g.dearest_after(here, kept) - g.dearest(kept)
+                over = over + aligned(more, g.among(kept), kept)
+        everywhere += sum(m for m, (a, _) in zip(most, read, strict=True) if not a)
+        return everywhere + _largest(over) <= cap
+
+    def remaining(self, columns: Sequence[int], cap: int) -> Quanta:
+        """What may still be added on each cell of an attribute set, on all at once: what a view may offer."""
+        attributes = self._reduced(columns)
+        if attributes and attributes not in self._sets:
+            trial = self._trial()
+            trial.add(attributes, np.zeros(self._shape(attributes), np.int64))
+            return trial.remaining(columns, cap)
+        if attributes:
+            g, looked_at = self._group(attributes), self._looked_at()
+            by = g.among(looked_at)
+            others = self._by_cells() - aligned(g.dearest(by), by, looked_at)
+            kept = tuple(sorted({*attributes, *by}))
+            paid = g.dearest(kept) + aligned(onto(others, looked_at, by), by, kept)
+            paid = onto(paid, kept, attributes) + self._everywhere
+        else:
+            paid = np.asarray(self.worst(), np.int64)
+        return np.asarray(np.maximum(cap - paid, 0)).reshape(self._shape(columns))
+
+    def at(self, columns: Sequence[int], mask: Any) -> int:
+        """What the dearest cell of a region has paid: the cells where ``mask``, on the product of
+        ``columns``, is true.  0 for no cell."""
+        region = np.asarray(mask, np.bool_)
+        paid = self.paid(columns)
+        return int(paid[region.reshape(paid.shape)].max(initial=0))
+
+    def strip(self, column: int) -> Quanta:
+        """What the dearest cell of every value of a column has paid."""
+        return self.paid((column,))
+
+    def paid(self, columns: Sequence[int]) -> Quanta:
+        """What the dearest cell has paid that each cell of an attribute set is a part of."""
+        attributes = self._reduced(columns)
+        kept = tuple(sorted({*attributes, *self._looked_at()}))
+        if self._cells(kept) > max(self.limit, self._cells(attributes)):
+            kept = attributes
+        total = np.zeros(self._shape(kept), np.int64)
+        for g in self._groups:
+            total += aligned(g.dearest(kept), g.among(kept), kept)
+        total = np.minimum(onto(total, kept, attributes) + self._everywhere, self.worst())
+        return np.asarray(total).reshape(self._shape(columns))
+
+    def snapshot(self) -> bytes:
+        """All charges: one array for each attribute set, in the order in which they came, however many
+        releases there were."""
+        sets = [
+            [list(a), base64.b64encode(zlib.compress(q.astype("<i8").tobytes(), 1)).decode()]
+            for a, q in self._sets.items()
+        ]
+        return json.dumps({"everywhere": self._everywhere, "sets": sets}).encode()
+
+    @classmethod
+    def restored(
+        cls,
+        snapshot: bytes,
+        atoms: Sequence[int],
+        charge_by: Iterable[int] = (),
+        limit: int = DENSE,
+    ) -> Charges:
+        """The charges of a snapshot, under the same declared columns."""
+        read = json.loads(snapshot)
+        made = cls(atoms, charge_by, limit)
+        for columns, text in read["sets"]:
+            flat = np.frombuffer(zlib.decompress(base64.b64decode(text)), "<i8")
+            made.add(columns, flat)
+        made.add((), read["everywhere"])
+        made.worst()
+        return made
+
+    def sets(self) -> Mapping[AttributeSet, Quanta]:
+        """The fold that a ledger keeps: the charges on each attribute set but the empty one."""
+        return dict(self._sets)
+
+    # ----------------------------------------------------------------------------------- groups
+
+    def _group(self, attributes: AttributeSet) -> Group:
+        """The group of an attribute set; a set that was not charged before finds its place."""
+        for g in self._groups:
+            if attributes in g.members:
+                return g
+        joined = place(self._groups, attributes, self.atoms, self.charge_by, self.limit)
+        columns = tuple(sorted({*attributes, *(i for g in joined for i in g.columns)}))
+        home = next((g for g in joined if g.columns == columns), None)
+        if home is None:
+            home = Group.empty(columns, self.atoms)
+            self._groups.append(home)
+        for g in joined:
+            if g is not home:
+                home.add(g.columns, g.settled())
+                home.members |= g.members
+                self._groups.remove(g)
+        home.members.add(attributes)
+        return home
+
+    def _looked_at(self) -> AttributeSet:
+        """The columns to charge by that have been charged."""
+        touched = {i for g in self._groups for i in g.columns}
+        return tuple(i for i in self.charge_by if i in touched)
+
+    def _by_cells(self) -> Quanta:
+        """For each cell of the columns to charge by, the sum of what the dearest cells of all groups paid."""
+        if self._over is None:
+            kept = self._looked_at()
+            total = np.zeros(self._shape(kept), np.int64)
+            for g in self._groups:
+                total += aligned(g.dearest(kept), g.among(kept), kept)
+            self._over = total
+        return self._over
+
+    def _trial(self) -> Charges:
+        """A copy that may be added to; it shares arrays, so it must not outlive the next change."""
+        made = Charges(self.atoms, self.charge_by, self.limit)
+        made._everywhere, made._ceiling = self._everywhere, self._ceiling
+        made._sets = dict(self._sets)
+        made._groups = [g.trial() for g in self._groups]
+        return made
+
+    # ----------------------------------------------------------------------------------- shapes
+
+    def _reduced(self, columns: Sequence[int]) -> AttributeSet:
+        if list(columns) != sorted(set(columns)):
+            raise ValueError(f"columns are not ascending: {columns}")
+        return tuple(i for i in columns if self.atoms[i] > 1)
+
+    def _shape(self, columns: Sequence[int]) -> tuple[int, ...]:
+        return tuple(self.atoms[i] for i in columns)
+
+    def _cells(self, columns: Sequence[int]) -> int:
+        return math.prod(self._shape(columns))
+
+    def _read(self, added: Added) -> tuple[AttributeSet, Quanta]:
+        columns, quanta = added
+        attributes = self._reduced(columns)
+        read = np.asarray(quanta)
+        whole = read.astype(np.int64)
+        if (whole != read).any() or (whole < 0).any():
+            raise ValueError("charges are whole numbers of quanta, and none is negative")
+        return attributes, whole.reshape(self._shape(attributes))
+
+
+def _largest(quanta: Quanta) -> int:
+    return int(quanta.max(initial=0))
