@@ -5,6 +5,7 @@
     DefrayError
     ├── BadInput                   the request itself is wrong                    exit 2
     │   ├── ContractError          the contract file; lists every mistake at once
+    │   ├── WorkloadError          a file of asks to simulate; likewise
     │   ├── QueryError             the SQL text; carries the position for a caret
     │   └── TargetError            the accuracy asked for
     ├── Refused                    well-formed, but the contract does not allow it  exit 3
@@ -31,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 
 class DefrayError(Exception):
@@ -61,7 +62,7 @@ class BadInput(DefrayError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake of a contract file: where it is, what is wrong and how to cure it."""
+    """One mistake of a file: where it is, what is wrong and how to cure it."""
 
     key: str
     message: str
@@ -73,25 +74,61 @@ class Problem:
         return f"{where}{self.key}: {self.message}\n    {self.cure}"
 
 
-class ContractError(BadInput):
-    """The contract cannot be used; ``problems`` holds all mistakes found, in file order."""
+SHOWN: Final = 100
+"""How many mistakes of a file are told to people; machines get all."""
+
+
+class Mistakes:
+    """What errors about a file have in common: all its ``problems``, in file order."""
+
+    message: str
+    problems: tuple[Problem, ...]
+
+    def details(self) -> list[str]:
+        """The mistakes for people, each with its cure."""
+        told = [f"  {problem}" for problem in self.problems[:SHOWN]]
+        more = len(self.problems) - SHOWN
+        return [*told, f"  and {more:,} more"] if more > 0 else told
+
+    def __str__(self) -> str:
+        return "\n".join([self.message, *self.details()])
+
+    @staticmethod
+    def counted(path: str, problems: Sequence[Problem]) -> str:
+        return f"{path} has {len(problems):,} mistake{'s' if len(problems) != 1 else ''}"
+
+    @staticmethod
+    def listed(problems: Sequence[Problem], place: str) -> list[dict[str, Any]]:
+        """The mistakes for machines, ``place`` being what the key of each is called."""
+        return [
+            {"line": p.line, place: p.key, "message": p.message, "cure": p.cure} for p in problems
+        ]
+
+
+class ContractError(Mistakes, BadInput):
+    """The contract cannot be used."""
 
     code = "contract-invalid"
 
     def __init__(self, problems: Sequence[Problem], *, path: str = "") -> None:
         self.problems = tuple(problems)
-        count = len(self.problems)
-        head = f"{path or 'the contract'} has {count} mistake{'s' if count != 1 else ''}"
         super().__init__(
-            head,
-            problems=[
-                {"line": p.line, "key": p.key, "message": p.message, "cure": p.cure}
-                for p in self.problems
-            ],
+            self.counted(path or "the contract", self.problems),
+            problems=self.listed(self.problems, "key"),
         )
 
-    def __str__(self) -> str:
-        return "\n".join([self.message, *(f"  {p}" for p in self.problems)])
+
+class WorkloadError(Mistakes, BadInput):
+    """The asks of a file cannot be used."""
+
+    code = "workload-invalid"
+
+    def __init__(self, problems: Sequence[Problem], *, path: str = "") -> None:
+        self.problems = tuple(sorted(problems, key=lambda p: p.line or 0))
+        super().__init__(
+            self.counted(path or "the workload", self.problems),
+            problems=self.listed(self.problems, "field"),
+        )
 
 
 class QueryError(BadInput):

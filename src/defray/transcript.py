@@ -36,6 +36,11 @@ def terms_of(contract: Contract) -> Terms:
     )
 
 
+def probe_of(contract: Contract) -> Fraction:
+    """What one diagnostic costs, in rho."""
+    return contract.xi * contract.rho * ALL_BUT / (contract.horizon or DEFAULT_PROBES)
+
+
 class Transcript:
     """A contract's ledger as its asks read it.  Safe to share between threads."""
 
@@ -87,7 +92,7 @@ class Transcript:
             total=total,
             answer=left("answer"),
             diagnostic=left("diagnostic"),
-            probe=contract.xi * total * ALL_BUT / (contract.horizon or DEFAULT_PROBES),
+            probe=probe_of(contract),
             ceiling=None if ceiling is None else ceiling - rho_of(charged, total),
             charged=rho_of(charged, total),
             m_floor=contract.m_floor,

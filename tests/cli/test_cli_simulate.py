@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from defray.cli.simulate import COMPARED, PLANNED
 from defray.config.reader import read_contract
 from defray.core.zcdp import epsilon_for, rho_for
 from defray.errors import BadInput
+from defray.policy.choices import GATES
 from defray.simulate import theorems
 from defray.simulate.generate import GENERATORS
 from defray.simulate.planning import Requirement
@@ -138,7 +140,8 @@ def test_a_report(bare: Any) -> None:
     (bare.folder / "used" / "mine.txt").write_text("keep")
     refused = bare(*SMALL, "--policy", "refuse", "--out", "used")
     assert refused.code == 2
-    assert "satisfied" in refused.out  # what was computed is shown all the same
+    assert "holds other files" in refused.err
+    assert refused.out == ""  # said before the run
     assert [path.name for path in (bare.folder / "used").iterdir()] == ["mine.txt"]
 
 
@@ -156,6 +159,159 @@ def test_a_report_without_the_plot_extra(bare: Any) -> None:
     assert document["error"]["code"] == "missing-extra"
     assert document["policies"]
     assert list((bare.folder / "report").glob("*.csv"))
+
+
+# -- on a table ------------------------------------------------------------------------------------
+
+TABLE = ("simulate", "asks.jsonl", "-c", "contract.toml", "--table")
+KINDS = """\
+{"sql": "SELECT COUNT(*) FROM people WHERE age >= 40", "within": 20}
+{"sql": "SELECT sex, COUNT(*) FROM people GROUP BY sex", "within": "15"}
+{"sql": "SELECT COUNT(*) FROM people WHERE sex = 'F'", "within": 8}
+{"sql": "SELECT SUM(income) FROM people ERROR WITHIN 500000"}
+{"sql": "SELECT AVG(income) FROM people", "within": 2000}
+{"sql": "SELECT COUNT(*) FROM people WHERE age < 60", "within": "9%"}
+{"sql": "SELECT COUNT(*) FROM people WHERE age < 70", "rho": 0.02}
+"""
+COUNTS = "".join(
+    f'{{"sql": "SELECT COUNT(*) FROM people WHERE age = {20 + i}", "within": {5 + i % 7}}}\n'
+    for i in range(20)
+)
+CURATOR = "computed from the true table and charged to nobody: for the curator's eyes only"
+
+
+def numbers_in(value: Any) -> set[float]:
+    """Every number of a document, also those in its texts."""
+    if isinstance(value, dict | list):
+        inside = value.values() if isinstance(value, dict) else value
+        return set().union(*map(numbers_in, inside))
+    return {float(x) for x in re.findall(r"(?<![\w.])\d[\d,]*\.?\d*(?![\w.])", str(value))}
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("gate", sorted(GATES))
+def test_a_table_is_charged_what_the_accounting_says(defray: Any, gate: str) -> None:
+    (defray.folder / "asks.jsonl").write_text(COUNTS)
+    terms = ("--rho", "0.5", "--xi", "0", "--policy", gate, "--json")
+    real = by_policy(defray(*TABLE, "synthetic", "--seeds", "1", *terms).json)[gate]
+    accounted = by_policy(defray(*TABLE[:-1], "--seeds", "1", *terms).json)[gate]
+    assert real["satisfied"] == accounted["satisfied"] < 20
+    for measure in ("spent", "nsat_ratio", "j1_ratio", "cost_ratio"):
+        assert real[measure] == pytest.approx(accounted[measure], rel=1e-7), measure
+    assert real["spent"] == pytest.approx(accounted["spent"], rel=1e-9)
+
+
+def test_a_synthetic_table_needs_no_data_and_leaves_no_trace(defray: Any) -> None:
+    (defray.folder / "people.csv").unlink()
+    (defray.folder / "asks.jsonl").write_text(KINDS)
+    before = contents(defray.folder)
+    said = defray(*TABLE, "synthetic", "--seeds", "2")
+    assert said.code == 0
+    assert "over a made table of 10,000 rows: no data was read" in said.out
+    assert "each seed has a table of its own" in said.out
+    assert "some questions rest on counts or sums of others" in said.out
+    assert CURATOR not in said.out
+    assert "no truth is given" not in said.out
+    found = defray(*TABLE, "synthetic", "--seeds", "1", "--rows", "300", "--json").json
+    assert found["table"] == {"kind": "synthetic", "rows": 300}
+    weighed = [f"qif_{name}" if make(9).weighted else name for name, make in GATES.items()]
+    assert list(by_policy(found)) == weighed
+    for one in found["policies"]:
+        assert one["satisfied"] >= 6
+        assert 0 < one["relerr"] < 0.5
+        assert one["diagnostic"] > 0
+    assert contents(defray.folder) == before
+    assert defray(*TABLE, "data").code == 4  # the twin: that one would be missed
+
+
+def test_the_contracts_own_data_are_for_the_curator_and_its_ledger_is_left_alone(
+    defray: Any,
+) -> None:
+    pytest.importorskip("vl_convert")
+    (defray.folder / "asks.jsonl").write_text(KINDS)
+    words = (*TABLE, "data", "--seeds", "2", "--policy", "refuse,satisfy")
+    assert defray(*words).code == 0
+    assert not (defray.folder / "contract.ledger").exists()
+    assert defray("ask", "SELECT COUNT(*) FROM people", "--within", "20").code == 0
+    before = contents(defray.folder)
+    assert "contract.ledger" in before
+    said = defray(*words, "--out", "report")
+    assert said.code == 0
+    assert f"note: {CURATOR}\n" in said.out
+    document = defray(*words, "--out", "report", "--json").json
+    assert document["table"] == {"kind": "data", "rows": None}
+    assert CURATOR in document["notes"]
+    report = defray.folder / "report"
+    assert CURATOR in (report / "report.html").read_text("utf-8").replace("&#x27;", "'")
+    assert CURATOR in json.loads((report / "report.json").read_text())["notes"]
+    after = contents(defray.folder)
+    assert {name: after[name] for name in before} == before
+    assert all(Path(name).parts[0] == "report" for name in after.keys() - before.keys())
+    # 500 people, 167 of them F, 338 are 40 or older, 300 below 60, 370 below 70; none of that is told.
+    told = numbers_in({k: v for k, v in document.items() if k != "files"})
+    for file in report.glob("*.csv"):
+        told |= numbers_in(file.read_text().split(","))
+    assert told & {2.0, 7.0}  # the twin: what is there is found
+    rows = [line.split(",") for line in (defray.folder / "people.csv").read_text().split()[1:]]
+    true = {
+        len(rows), sum(r[1] == "F" for r in rows), sum(r[1] == "M" for r in rows),
+        sum(int(r[0]) >= 40 for r in rows), sum(int(r[0]) < 60 for r in rows),
+        sum(int(r[0]) < 70 for r in rows), sum(int(r[2]) for r in rows),
+    }  # fmt: skip
+    assert not told & {float(x) for x in true}
+
+
+def test_the_contracts_own_gate_and_weights_come_first(defray: Any) -> None:
+    (defray.folder / "asks.jsonl").write_text(COUNTS)
+    path = defray.folder / "contract.toml"
+    path.write_text(path.read_text().replace("xi = 0.1", 'xi = 0.1\ngate = "dual"\nhorizon = 20'))
+    weighed = defray(*TABLE, "synthetic", "--seeds", "1", "--json").json
+    assert weighed["policies"][0]["policy"] == "qif_dual"
+    assert "the contract's own policy is qif_dual" in weighed["notes"]
+    assert "every policy keeps xi for diagnostics, as the contract does" in weighed["notes"]
+    plain = defray(*TABLE, "synthetic", "--seeds", "1", "--xi", "0", "--json").json
+    assert plain["policies"][0]["policy"] == "dual"
+    assert "the contract's own policy is dual" in plain["notes"]
+
+
+def test_what_a_table_cannot_be_asked(defray: Any) -> None:
+    (defray.folder / "asks.jsonl").write_text(ASKS + KINDS.replace("COUNT(*)", "AVG(income)"))
+    said = defray(*TABLE, "synthetic")
+    assert said.code == 2
+    assert "  line 4: key: a key names a question, and a table can only be asked SQL\n" in said.err
+    problems = defray(*TABLE, "synthetic", "--json").json["error"]["problems"]
+    assert [(p["line"], p["field"]) for p in problems] == [(4, "key"), (11, "rho")]
+    (defray.folder / "asks.jsonl").write_text('{"key": "a", "rho": 1}\n')
+    said = defray(*TABLE, "data")
+    assert said.code == 2
+    assert "asks.jsonl has 1 mistake\n  line 1: key: " in said.err
+    (defray.folder / "asks.jsonl").write_text(COUNTS)
+    (defray.folder / "used").mkdir()
+    (defray.folder / "used" / "mine.txt").write_text("keep")
+    for words, cure in (
+        (("--policy", "SA"), "no contract with xi = 0.1 can choose SA"),
+        (("--policy", "dual"), "one of refuse, greedy, qif_paper,"),
+        (("--policy", "qif_dual", "--xi", "0"), "one of refuse, greedy, paper,"),
+        (("--policy", "w1f_dual,refuse"), "can choose w1f_dual"),
+        (("--policy", "refus"), "did you mean refuse?"),
+        (
+            ("--rows", "0"),
+            "--rows must lie from 1 to 10,000, not 0, the contract's n_max is 10,000",
+        ),
+        (("--rows", "10001"), "--rows must lie from 1 to 10,000"),
+        (("--out", "used"), "holds other files"),
+    ):
+        said = defray(*TABLE, "synthetic", *words)
+        assert (said.code, said.out) == (2, ""), words
+        assert cure in said.err
+    assert "--rows belongs to" in defray(*TABLE, "data", "--rows", "5").err
 
 
 # -- the paper -------------------------------------------------------------------------------------
@@ -290,9 +446,14 @@ SPEC = ("simulate", "--generate", "iid")
         ((*SPEC, "--rho", "1", "--seeds", "x"), "defray simulate --help"),
         ((*SPEC, "--rho", "1", "--policy", "duel"), "did you mean dual?"),
         ((*SPEC, "--rho", "1", "--policy", "dual,"), "called nothing"),
-        ((*SPEC, "--rho", "1", "--out", "people.csv"), "--out people.csv is no folder"),
+        ((*SPEC, "--rho", "1", "--out", "people.csv"), "people.csv is not a directory"),
         ((*SPEC, "--rho", "1", "-c", "nowhere.toml"), "no such file"),
+        ((*SPEC, "--rho", "1", "--table", "synthetic"), "name a workload file and its contract"),
+        (("simulate", "a.csv", "--rho", "1", "--table", "data"), "name a workload file and"),
+        ((*SPEC, "--rho", "1", "--table", "real"), "--table must be synthetic or data, not real"),
+        ((*SPEC, "--rho", "1", "--rows", "5"), "--rows belongs to --table synthetic"),
         ((*SPEC, "--paper"), "--paper takes"),
+        (("simulate", "--paper", "--table", "synthetic"), "--paper takes"),
         (("simulate", "--paper", "--seeds", "5"), "at least 100"),
         (("plan", "--generate", "iid", "--share", "0"), "--share must be above 0"),
         (("plan", "--generate", "iid", "--share", "101%"), "--share must lie"),
@@ -315,7 +476,9 @@ def test_bad_input(
     assert said in err
     assert main([*words, "--json"]) == 2
     error = json.loads(capsys.readouterr().out)["error"]
-    assert error["code"] in ("bad-input", "contract-invalid", "target-invalid")
+    assert error["code"] in (
+        "bad-input", "contract-invalid", "target-invalid", "workload-invalid"
+    )  # fmt: skip
     assert sorted(path.name for path in tmp_path.iterdir()) == ["people.csv"]
 
 
@@ -328,6 +491,8 @@ def test_all_bad_lines_at_once(defray: Any) -> None:
     assert said.err.startswith("error: bad.csv has 3 mistakes\n  line 2: sql: ")
     assert "    SELECT MAX(age) FROM people\n           ^^^\n" in said.err
     document = defray("plan", "bad.csv", "-c", "contract.toml", "--json").json
+    assert document["error"]["code"] == "workload-invalid"
+    assert document["error"]["message"] == "bad.csv has 3 mistakes"
     assert [(p["line"], p["field"]) for p in document["error"]["problems"]] == [
         (2, "sql"), (3, "within"), (5, "(line)"),
     ]  # fmt: skip
@@ -365,11 +530,14 @@ def console_blocks() -> list[tuple[str, str]]:
 def test_what_the_documentation_shows_is_what_is_printed(
     bare: Any, command: str, printed: str
 ) -> None:
+    text = DOCUMENT.read_text("utf-8")
     example = Path(defray.example.__file__).parent
     (bare.folder / "example").mkdir()
     shutil.copy(example / "contract.toml", bare.folder / "example")
-    (asks,) = re.findall(r"```json\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
-    (bare.folder / "asks.jsonl").write_text(asks)
+    files = re.findall(r"this in `(\w+\.jsonl)`.*?```json\n(.*?)```", text, re.DOTALL)
+    assert len(files) == text.count("```json")
+    for name, asks in files:
+        (bare.folder / name).write_text(asks)
     said = bare(*command.split()[1:], env={"COLUMNS": "100"})
     assert said.code == 0
     assert [line.rstrip() for line in said.out.splitlines()] == printed.splitlines()

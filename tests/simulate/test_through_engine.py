@@ -26,10 +26,10 @@ from defray.ledger.memory import MemoryLedger
 from defray.noise.opendp_sampler import OpenDPSampler
 from defray.policy.choices import GATES
 from defray.simulate.chance import generator
+from defray.simulate.on_table import Gating
 from defray.simulate.run import Budget, run
 from defray.simulate.schemes import SCHEMES
 from defray.simulate.tables import synthetic
-from defray.simulate.on_table import Gating
 from defray.simulate.through_engine import half_width, run_through_engine
 from defray.simulate.workload import Workload
 from defray.transcript import terms_of
@@ -99,7 +99,7 @@ def test_the_total_is_the_sum_of_the_dearest_of_each_question(
 def test_under_scarcity_every_gate_decides_as_in_the_accounting(gate: str) -> None:
     """Each question once: what is repeated unmet is one arrival here and two there."""
     asked = counts(60, 60)
-    budget = Budget(0.3, horizon=60, forecast=(0.05, 0.01))
+    budget = Budget(0.1, horizon=60, forecast=(0.05, 0.01))
     real = run_through_engine(asked, budget, Gating(gate))
     accounted = run(asked, SCHEMES[gate], budget)
     assert not accounted.met.all() and accounted.granted.any()
@@ -110,7 +110,7 @@ def test_under_scarcity_every_gate_decides_as_in_the_accounting(gate: str) -> No
 
 def test_gates_differ() -> None:
     """The twin of the test above: it would notice a gate that is not the contract's."""
-    asked, budget = counts(60, 60), Budget(0.3, horizon=60)
+    asked, budget = counts(60, 60), Budget(0.1, horizon=60)
     told = {gate: tuple(run(asked, SCHEMES[gate], budget).granted.round(9)) for gate in GATES}
     assert len(set(told.values())) == len(GATES)
 
@@ -118,7 +118,7 @@ def test_gates_differ() -> None:
 def test_diagnostics_are_charged_to_their_own_purse_and_weigh() -> None:
     asked, budget = counts(40, 40), Budget(0.5, xi=0.1, horizon=40)
     real = run_through_engine(asked, budget, Gating("dual"))
-    each = budget.rho * budget.xi / 40
+    each = budget.rho * budget.xi / 40 * (1 - 2.0**-29)  # room for charges that are rounded up
     bought = real.diagnostic[real.diagnostic > 0]
     assert len(bought) > 5
     assert bought == pytest.approx(np.full(len(bought), each), rel=1e-9)

@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from defray.config.reader import read_contract
-from defray.errors import BadInput
+from defray.errors import SHOWN, BadInput, WorkloadError
 from defray.simulate.pricing import Prices, least_rho
-from defray.simulate.records import SHOWN
 from defray.simulate.workload import Workload
 from defray.simulate.workload_files import TYPICAL, read_workload
 from tests.tables import write_contract
@@ -58,12 +57,12 @@ def columns(workload: Workload) -> tuple[Any, ...]:
 
 def mistakes(path: Path, **arguments: Any) -> list[tuple[int, str]]:
     """Line and field of each, once every one has a message and a cure."""
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(WorkloadError) as error:
         read_workload(path, **arguments)
     found = error.value.to_dict()["problems"]
     assert all(p["message"] and p["cure"] for p in found)
     for p in found[:SHOWN]:
-        assert f"line {p['line']}: {p['field']}: {p['message']}" in error.value.message
+        assert f"line {p['line']}: {p['field']}: {p['message']}" in str(error.value)
     return [(p["line"], p["field"]) for p in found]
 
 
@@ -187,8 +186,28 @@ def test_mistakes_in_sql_are_shown_with_their_place(tmp_path: Path) -> None:
     path = json_lines(tmp_path, asks)
     found = [(2, "sql"), (3, "sql"), (4, "within"), (5, "within"), (6, "within"), (7, "confidence")]
     assert mistakes(path, contract=contract) == found
-    with pytest.raises(BadInput, match=r"SELECT MAX\(age\) FROM people\n +\^\^\^"):
+    with pytest.raises(WorkloadError, match=r"SELECT MAX\(age\) FROM people\n +\^\^\^"):
         read_workload(path, contract)
+
+
+def test_what_a_table_is_to_be_asked_must_be_askable(tmp_path: Path) -> None:
+    contract = read_contract(write_contract(tmp_path))
+    asks = [
+        {"sql": "SELECT COUNT(*) FROM people", "within": 5},
+        {"key": "a", "within": 5},
+        {"sql": "SELECT SUM(income) FROM people", "rho": 0.25, "confidence": None},
+        {"sql": "SELECT AVG(income) FROM people", "rho": 1},
+        {"sql": "SELECT COUNT(*) FROM people", "rho": 1e50},
+        {"sql": "SELECT COUNT(*) FROM people ERROR WITHIN 5", "rho": 1},
+        {"sql": "SELECT COUNT(*) FROM people WHERE age > 3 AND age < 2", "rho": 1},
+        {"key": "b", "rho": 1},
+    ]
+    path = json_lines(tmp_path, asks)
+    found = [(2, "key"), (4, "rho"), (6, "within"), (7, "within"), (8, "key")]
+    assert mistakes(path, contract=contract, askable=True) == found
+    assert len(read_workload(path, contract).workload) == len(asks)  # for accounting all are fine
+    workload = read_workload(json_lines(tmp_path, asks[::2][:2]), contract, askable=True).workload
+    assert [ask.rho for ask in workload.asks] == ["", "0.25"]
 
 
 # -- what is wrong ---------------------------------------------------------------------------------
@@ -311,7 +330,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
 def test_many_mistakes_are_counted(tmp_path: Path) -> None:
     path = json_lines(tmp_path, [{"key": "a"}] * (SHOWN + 50))
     assert len(mistakes(path)) == SHOWN + 50
-    with pytest.raises(BadInput, match=r"150 mistakes(.|\n)*and 50 more$"):
+    with pytest.raises(WorkloadError, match=r"150 mistakes(.|\n)*and 50 more$"):
         read_workload(path)
 
 

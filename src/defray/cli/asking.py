@@ -9,7 +9,7 @@ from typing import Any
 
 from defray.cli import answers, screen
 from defray.cli.numbers import rho
-from defray.cli.progress import ScanBar
+from defray.cli.progress import Bar
 from defray.cli.questions import Questions, read_questions
 from defray.cli.screen import say, show
 from defray.core.answer import Answer
@@ -97,7 +97,7 @@ def _answer(session: Session, sql: str, arguments: dict[str, Any]) -> Answer:
 
     before = signal.signal(signal.SIGINT, stop)
     try:
-        with ScanBar() as bar:
+        with Bar("reading the table") as bar:
             return session.ask(sql, **arguments, progress=bar, cancelled=pressed.is_set)
     except Cancelled:
         if pressed.is_set():

@@ -13,6 +13,7 @@ from defray.cli.answers import new_table
 from defray.cli.numbers import rho
 from defray.cli.screen import say
 from defray.cli.screen import show as show_json
+from defray.cli.tables import CURATOR, Table
 from defray.errors import DefrayError
 
 if TYPE_CHECKING:
@@ -37,11 +38,14 @@ def show(
     workload: Workload,
     notes: Sequence[str],
     out: Path | None,
+    table: Table | None = None,
 ) -> int:
     """The table and, in ``out``, the report; the exit code.  Where the report cannot be written the table
     is shown all the same."""
     policies = [_means(found, name) for name in names]
-    document = _document(found, workload, policies, notes)
+    document = _document(found, workload, policies, [*found.notes, *notes])
+    if table is not None:
+        document["table"] = table.to_dict()
     if not screen.json_wanted():
         _show(document)
     if out is not None:
@@ -127,7 +131,7 @@ def _show(words: dict[str, Any]) -> None:
         "dim",
     )
     for text in words["notes"]:
-        say(f"note: {text}", "dim")
+        say(f"note: {text}", "bold" if text == CURATOR else "dim")
 
 
 def _percent(share: float | None) -> str:

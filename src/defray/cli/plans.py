@@ -17,7 +17,7 @@ from defray.cli.numbers import percent, rho
 from defray.cli.screen import say
 from defray.cli.screen import show as show_json
 from defray.errors import BadInput
-from defray.policy.gates import GATES, NEED_HORIZON
+from defray.policy.choices import GATES, NEED_HORIZON
 from defray.simulate.planning import Requirement, Sensitivity, required, sensitivity
 from defray.simulate.pricing import residuals
 from defray.simulate.run import Budget

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TextIO
 
-from defray.errors import ContractError, DefrayError, QueryError
+from defray.errors import DefrayError, Mistakes, QueryError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -105,8 +105,8 @@ def fail(error: DefrayError) -> None:
     lines = [error.message]
     if isinstance(error, QueryError):
         lines += ["    " + line for line in error.caret().splitlines()]
-    if isinstance(error, ContractError):
-        lines += [f"  {problem}" for problem in error.problems]
+    if isinstance(error, Mistakes):
+        lines += error.details()
     if error.hint:
         lines.append(f"  {_spelt(error.hint)}")
     console = err()

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import difflib
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from defray.cli import screen
 from defray.cli.app import Json, checked_delta
-from defray.cli.progress import PATIENCE
+from defray.cli.progress import Bar
 from defray.errors import BadInput
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
+    from defray.cli.tables import Table
     from defray.core.contract import Contract
     from defray.simulate.run import Budget
     from defray.simulate.schemes import Scheme
@@ -39,6 +35,8 @@ SEEDS, SEQUENCES = 10, 10_000
 MOST_SEEDS = 1_000_000
 ARRIVALS = 200_000
 """Of a longer workload fewer seeds are run, where --seeds does not say."""
+ASKS = 10_000
+"""The same of all asks that a table is asked."""
 
 File = Annotated[
     Path | None,
@@ -88,38 +86,61 @@ def simulate(
     out: Annotated[
         Path | None, Parameter(help="Write report.html, figures and numbers into this folder.")
     ] = None,
+    table: Annotated[
+        str | None,
+        Parameter(
+            help="Ask a table through the engine: synthetic (made from the declared domain), or data (the "
+            "contract's own, for the curator only)."
+        ),
+    ] = None,
+    rows: Annotated[
+        int | None, Parameter(help="Of a synthetic table (10,000, or n_max where that is less).")
+    ] = None,
     paper: Annotated[
         bool, Parameter(negative="", help="Measure the paper's statements; needs no workload.")
     ] = False,
     json: Json = False,
 ) -> int:
-    """Run a workload through several policies, without data, and compare what each satisfies."""
+    """Run a workload through several policies, spending nothing, and compare what each satisfies."""
     _check_seeds(seeds)
     if paper:
-        given = (workload, generate, contract, rho, epsilon, xi, horizon, policy, out)
+        given = (workload, generate, contract, rho, epsilon, xi, horizon, policy, out, table, rows)
         if any(value is not None for value in given):
             raise BadInput("--paper takes --seeds and --json only", hint="defray simulate --paper")
         return _paper(SEQUENCES if seeds is None else seeds)
     terms = _contract(contract)
-    asked = _asked(workload, generate, terms)
+    asking = _table(table, rows, workload, terms)
+    asked = _asked(workload, generate, terms, askable=asking is not None)
     budget = _budget(_rho(rho, epsilon, delta, terms), xi, horizon, terms, asked)
-    names, schemes, gate = _schemes(policy, COMPARED, terms, budget)
-    if out is not None and out.exists() and not out.is_dir():
-        raise BadInput(f"--out {out} is no folder", hint="name a new or an empty one")
-    from defray.cli import comparisons
-    from defray.simulate import results
+    names, schemes, gate = _schemes(policy, COMPARED, terms, budget, asking)
+    if out is not None:
+        from defray.simulate.report import check_place
 
-    runs = seeds or max(1, min(SEEDS, ARRIVALS // len(asked.first)))
-    with Bar("simulating") as bar:
-        found = results.simulate(asked.of, schemes, budget, runs, bar)
+        check_place(out)
+    from defray.cli import comparisons
+
+    length = len(asked.first)
+    most = ARRIVALS // length if asking is None else ASKS // (length * len(schemes))
+    runs = seeds or max(1, min(SEEDS, most))
     notes = [*asked.notes]
+    if asking is not None:
+        from defray.cli.tables import compare
+
+        found = compare(asking, asked.first, schemes, budget, runs)
+    else:
+        from defray.simulate import results
+
+        with Bar("simulating") as bar:
+            found = results.simulate(asked.of, schemes, budget, runs, bar)
+        if not budget.xi and any(s.diagnoses for s in schemes):
+            notes.append(
+                "xi is 0: nothing is diagnosed, so qif_ and w1f_ policies equal their gates"
+            )
     if generate is not None and runs > 1:
         notes.append("each seed has asks of its own; the first line is about seed 0")
     if gate is not None:
         notes.append(f"the contract's own policy is {gate}")
-    if not budget.xi and any(s.diagnoses for s in schemes):
-        notes.append("xi is 0: nothing is diagnosed, so qif_ and w1f_ policies equal their gates")
-    return comparisons.show(found, names, asked.first, notes, out)
+    return comparisons.show(found, names, asked.first, notes, out, asking)
 
 
 def plan(
@@ -162,7 +183,21 @@ class Asked:
     notes: tuple[str, ...] = ()
 
 
-def _asked(file: Path | None, spec: str | None, contract: Contract | None) -> Asked:
+def _table(
+    kind: str | None, rows: int | None, file: Path | None, contract: Contract | None
+) -> Table | None:
+    if kind is not None:
+        from defray.cli.tables import table_of
+
+        return table_of(kind, rows, file, contract)
+    if rows is not None:
+        raise BadInput("--rows belongs to --table synthetic", hint="--table synthetic --rows 10000")
+    return None
+
+
+def _asked(
+    file: Path | None, spec: str | None, contract: Contract | None, *, askable: bool = False
+) -> Asked:
     if (file is None) == (spec is None):
         raise BadInput(
             "name a workload file or --generate one" + ("" if file is None else ", not both"),
@@ -174,11 +209,12 @@ def _asked(file: Path | None, spec: str | None, contract: Contract | None) -> As
         made = read_spec(spec)
         return Asked(made, made(0))
     assert file is not None
-    from defray.simulate.workload_files import read_workload
+    from defray.simulate.workload_files import NO_TRUTH, read_workload
 
     with Bar("reading the workload") as bar:
-        loaded = read_workload(file, contract, bar)
-    return Asked(lambda seed: loaded.workload, loaded.workload, loaded.notes)
+        loaded = read_workload(file, contract, bar, askable=askable)
+    notes = tuple(note for note in loaded.notes if not (askable and note == NO_TRUTH))
+    return Asked(lambda seed: loaded.workload, loaded.workload, notes)
 
 
 def _contract(path: Path | None) -> Contract | None:
@@ -241,28 +277,43 @@ def _schemes(
     default: Sequence[str],
     contract: Contract | None,
     budget: Budget,
+    table: Table | None = None,
 ) -> tuple[list[str], list[Scheme], str | None]:
-    """The policies by name, the contract's own first; and what that is called."""
-    from defray.policy.gates import GATES
+    """The policies by name, the contract's own first; and what that is called.  A table is asked under those
+    that a contract can choose."""
+    from defray.policy.choices import GATES
     from defray.policy.weights import Weights
     from defray.simulate.schemes import SCHEMES
 
+    known: Sequence[str] = list(SCHEMES)
+    if table is not None:
+        from defray.simulate.on_table import choices
+
+        default = known = choices(budget.xi)
     names = [name.strip() for text in given or () for name in text.split(",")]
     gate = None
     if contract is not None:
-        weighs = contract.xi and GATES[contract.gate](contract.horizon or 1).weighted
+        xi = contract.xi if table is None else budget.xi
+        weighs = xi and GATES[contract.gate](contract.horizon or 1).weighted
         gate = f"qif_{contract.gate}" if weighs else contract.gate
     if "all" in names:
-        names = list(SCHEMES)
+        names = list(known)
     if not names:
         names = [*([gate] if gate is not None else []), *default]
     names = list(dict.fromkeys(names))
     for name in names:
-        if name not in SCHEMES:
-            folded = {known.casefold(): known for known in SCHEMES}
-            near = difflib.get_close_matches(name.casefold(), folded, 1)
-            known = f"did you mean {folded[near[0]]}?" if near else f"one of {', '.join(SCHEMES)}"
-            raise BadInput(f"there is no policy called {name or 'nothing'}", hint=known)
+        if name in known:
+            continue
+        if name in SCHEMES:
+            raise BadInput(
+                f"no contract with xi = {budget.xi:g} can choose {name}, and a table is asked under a "
+                "contract",
+                hint=f"one of {', '.join(known)}",
+            )
+        folded = {choice.casefold(): choice for choice in known}
+        near = difflib.get_close_matches(name.casefold(), folded, 1)
+        cure = f"did you mean {folded[near[0]]}?" if near else f"one of {', '.join(known)}"
+        raise BadInput(f"there is no policy called {name or 'nothing'}", hint=cure)
     schemes = [SCHEMES[name] for name in names]
     if contract is not None:
         own = contract.weights
@@ -329,45 +380,3 @@ def _paper(sequences: int) -> int:
     with Bar("measuring the paper's statements") as bar:
         rows = table(sequences, progress=bar)
     return statements.show(rows, sequences)
-
-
-class Bar:
-    """Told how much of how much is done; shown on stderr once it takes longer than a second."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._begun = time.monotonic()
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
-
-    def __call__(self, done: int, total: int) -> None:
-        if self._bar is None:
-            late = time.monotonic() - self._begun > PATIENCE
-            if not late or screen.json_wanted() or not screen.err().is_terminal:
-                return
-            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-            self._bar = Progress(
-                TextColumn(self._what),
-                BarColumn(),
-                TextColumn("{task.percentage:>3.0f} %"),
-                TimeElapsedColumn(),
-                console=screen.err(),
-                transient=True,
-            )
-            self._task = self._bar.add_task(self._what, total=total)
-            self._bar.start()
-        if self._task is not None:
-            self._bar.update(self._task, completed=done, total=total)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()

@@ -48,9 +48,11 @@ class Offline:
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """``nsat_ratio`` is to the upper bound of what can be satisfied, so never too good.  ``jw_ratio`` and
+    """``nsat_ratio`` is to the upper bound of what can be satisfied, so never too good (except on a table,
+    where different questions may rest on the same functional: the optima take them apart).  ``jw_ratio`` and
     ``j1_ratio`` (>= 1) are None where the optimum has no shortfall to compare with.  ``cost_ratio``: rho
-    spent over the least that meets every target.  ``relerr``: the mean of min(1, sd/truth), 1 for no answer.
+    spent over the least that meets every target.  ``relerr``: the mean of min(1, sd/truth), 1 for no answer;
+    of real answers, their own relative errors (None: none was measured).
     """
 
     spent: float
@@ -61,7 +63,7 @@ class Measures:
     jw_ratio: float | None
     j1_ratio: float | None
     cost_ratio: float | None
-    relerr: float
+    relerr: float | None
 
     @classmethod
     def of(cls, workload: Workload, run: Run, offline: Offline) -> Self:
@@ -76,8 +78,15 @@ class Measures:
             jw_ratio=_ratio(float((offline.difficulty * squares).sum()), offline.jw),
             j1_ratio=_ratio(float(squares.sum()), offline.j1),
             cost_ratio=_ratio(run.spent, offline.cost),
-            relerr=relative_error(workload.truths, run.support),
+            relerr=_error(workload, run),
         )
+
+
+def _error(workload: Workload, run: Run) -> float | None:
+    if run.errors is None:
+        return relative_error(workload.truths, run.support)
+    measured = run.errors[~np.isnan(run.errors)]
+    return float(measured.mean()) if len(measured) else None
 
 
 def relative_error(truths: Floats, support: Floats) -> float:

@@ -16,18 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from defray.controller.ask import Ask, Funds, Held
-from defray.controller.goals import DEFAULT_CONFIDENCE, Wish, resolve
+from defray.controller.goals import DEFAULT_CONFIDENCE, Wish
 from defray.controller.plan import price
+from defray.controller.prepare import prepare
 from defray.core.amounts import rho_of
 from defray.core.contract import Contract
 from defray.core.target import LARGEST, SMALLEST, Relative, parse_confidence, parse_goal, two_sided
 from defray.errors import BadInput, TargetError
-from defray.query.descriptor import Question
 from defray.query.region import Regions
 from defray.simulate.workload import Workload
 from defray.support.exact import Compiled, compile_question
 from defray.support.known import UNKNOWN
-from defray.transcript import DEFAULT_PROBES, terms_of
+from defray.transcript import probe_of, terms_of
 
 _LEAST, _MOST = float(SMALLEST), float(LARGEST)
 
@@ -58,55 +58,55 @@ class Prices:
             total=total,
             answer=rho_of(caps["answer"], total),
             diagnostic=rho_of(caps["diagnostic"], total),
-            probe=contract.xi * total / (contract.horizon or DEFAULT_PROBES),
+            probe=probe_of(contract),
             m_floor=contract.m_floor,
             n_max=contract.n_max,
         )
 
     def of(self, sql: str, within: Any = None, confidence: Any = None) -> Priced:
         """The price of a question at the accuracy that it or the arguments name.  Raises BadInput."""
-        question, compiled = self._compiled(sql)
-        contract, total = self.contract, self.contract.rho
-        wish = Wish.of(within, confidence, None, None, None)
-        groups = math.prod(
-            contract.domain.columns[a.column].group_count(a.level) for a in question.axes
-        )
-        goals, sure, simultaneous = resolve(question, wish, contract, groups)
-        ask = Ask(compiled, goals, sure, simultaneous, floor=contract.m_floor)
-        nothing = Held([[UNKNOWN] * len(block.keys) for block in compiled.blocks])
+        ask = self.ask(sql, Wish.of(within, confidence, None, None, None))
+        nothing = Held([[UNKNOWN] * len(block.keys) for block in ask.compiled.blocks])
         found = price(ask, nothing, self._funds)
         if not found.low:
-            raise BadInput(
-                "no row can be meant by this: it is answered 0, free", hint="leave it out"
-            )
-        descriptor, label = self.question(sql)
-        return Priced(
-            descriptor, label, float(rho_of(found.low, total)), float(rho_of(found.high, total))
-        )
+            raise _free()
+        low, high = (float(rho_of(q, self.contract.rho)) for q in (found.low, found.high))
+        return Priced(*self._named(ask.compiled), low, high)
 
-    def question(self, sql: str) -> tuple[bytes, str]:
-        """The descriptor of a question and its canonical text.  Raises QueryError.
+    def ask(self, sql: str, wish: Wish) -> Ask:
+        """The ask as the engine prepares it.  Raises BadInput."""
+        return prepare(sql, wish, self.contract, self._regions)
 
-        Names, order and accuracy do not matter: which functionals of which groups are asked does.
-        """
+    def question(self, sql: str, wish: Wish | None = None) -> tuple[bytes, str]:
+        """The descriptor of a question and its canonical text, if it can be asked with this wish (where there
+        is one).  Raises BadInput."""
+        from defray.query.sql import parse
+
+        if wish is not None:
+            compiled = self.ask(sql, wish).compiled
+            if all(empty for block in compiled.blocks for empty in block.empty):
+                raise _free()
+            return self._named(compiled)
+        contract = self.contract
+        question = parse(sql, contract.domain, self._regions, table=contract.table)
+        return self._named(compile_question(question, contract, self._regions))
+
+    def _named(self, compiled: Compiled) -> tuple[bytes, str]:
+        """Names, order and accuracy do not matter: which functionals of which groups are asked does."""
         from defray.query.render import canonical_sql
 
-        question, compiled = self._compiled(sql)
+        question, contract = compiled.question, self.contract
         asked = {
             f"{aggregate.function} {role} ".encode() + b"".join(compiled.blocks[b].keys)
             for aggregate, parts in zip(question.aggregates, compiled.parts, strict=True)
             for role, b in parts.items()
         }
-        contract = self.contract
         text = canonical_sql(question, contract.domain, self._regions, contract.table)
         return hashlib.sha256(b"".join(sorted(asked))).digest()[:16], text
 
-    def _compiled(self, sql: str) -> tuple[Question, Compiled]:
-        from defray.query.sql import parse
 
-        contract = self.contract
-        question = parse(sql, contract.domain, self._regions, table=contract.table)
-        return question, compile_question(question, contract, self._regions)
+def _free() -> BadInput:
+    return BadInput("no row can be meant by this: it is answered 0, free", hint="leave it out")
 
 
 def least_rho(within: Any, confidence: Any = None) -> float:

@@ -11,18 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from defray.core.brief import brief
-from defray.errors import BadInput, Problem
+from defray.errors import BadInput, Problem, WorkloadError
 
 FIELDS: Final = ("sql", "key", "within", "confidence", "rho", "analyst", "truth", "scale")
 EXAMPLE: Final = '{"key": "all", "within": 50}'
 
 MAX_BYTES: Final = 2**30
-SHOWN: Final = 100
-"""How many mistakes are told to people; machines get all."""
-
 LINE: Final = "(line)"
 """The field of a mistake that concerns a whole line."""
 
@@ -42,7 +39,7 @@ class Records:
 
 
 def read_records(path: Path) -> Records:
-    """Raises BadInput where the file cannot be read at all."""
+    """Raises BadInput or WorkloadError where the file cannot be read at all."""
     text = _text(path)
     json_lines = _is_json(text, path)
     records = _json_lines(text, path) if json_lines else _csv(text, path)
@@ -52,24 +49,8 @@ def read_records(path: Path) -> Records:
             if json_lines
             else "write key,within and below it lines such as all,50"
         )
-        fail(path, [Problem(LINE, "the file holds no ask", cure, 1)])
+        raise WorkloadError([Problem(LINE, "the file holds no ask", cure, 1)], path=str(path))
     return records
-
-
-def fail(path: Path, problems: Sequence[Problem]) -> NoReturn:
-    """Raises BadInput with every mistake, in file order; ``problems`` holds them for machines."""
-    found = sorted(problems, key=lambda p: p.line or 0)
-    count = len(found)
-    lines = [f"{path} has {count:,} mistake{'s' if count != 1 else ''}"]
-    lines += [f"  {problem}" for problem in found[:SHOWN]]
-    if count > SHOWN:
-        lines.append(f"  and {count - SHOWN:,} more")
-    raise BadInput(
-        "\n".join(lines),
-        problems=[
-            {"line": p.line, "field": p.key, "message": p.message, "cure": p.cure} for p in found
-        ],
-    )
 
 
 def quoted(value: Any) -> str:
@@ -93,7 +74,8 @@ def _text(path: Path) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        fail(path, [Problem(LINE, "the file is not UTF-8 from here on", "save it in UTF-8", line)])
+        problem = Problem(LINE, "the file is not UTF-8 from here on", "save it in UTF-8", line)
+        raise WorkloadError([problem], path=str(path)) from None
 
 
 def _is_json(text: str, path: Path) -> bool:
@@ -109,7 +91,8 @@ def _is_json(text: str, path: Path) -> bool:
 def _json_lines(text: str, path: Path) -> Records:
     if text.lstrip()[:1] == "[":
         cure = f"write one object a line, without brackets and commas: {EXAMPLE}"
-        fail(path, [Problem(LINE, "this is one JSON array", cure, 1)])
+        problem = Problem(LINE, "this is one JSON array", cure, 1)
+        raise WorkloadError([problem], path=str(path))
     decode = json.JSONDecoder(object_pairs_hook=_unique).decode
     # Column by column: a million small containers would keep the garbage collector busy.
     lines: list[int] = []
@@ -179,7 +162,7 @@ def _csv(text: str, path: Path) -> Records:
     if "sql" not in header and "key" not in header:
         cure = "begin with a line that names the columns, such as key,within"
         problems.append(Problem(LINE, "the header has no column sql or key", cure, top))
-        fail(path, problems)
+        raise WorkloadError(problems, path=str(path))
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     lines: list[int] = []
     cells: list[list[str | None]] = [[] for _ in header]

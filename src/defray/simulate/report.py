@@ -47,7 +47,7 @@ def write_report(results: Results, directory: Path, *, extra: Extra | None = Non
     numbers are written, and :class:`MissingExtra` is raised.
     """
     directory = Path(directory)
-    _check(directory, set())
+    check_place(directory)
     numbers = _numbers(results, extra or {})
     try:
         drawn = _drawn(results, extra or {}, sorted(numbers))
@@ -57,6 +57,11 @@ def write_report(results: Results, directory: Path, *, extra: Extra | None = Non
             f"{missing.message}  The numbers are in {directory}.", hint=missing.hint
         ) from missing
     return _replace(directory, results, {**drawn, **numbers})
+
+
+def check_place(directory: Path) -> None:
+    """Raises BadInput where no report may be written; nothing is changed."""
+    _check(directory, set())
 
 
 def write_numbers(results: Results, directory: Path, *, extra: Extra | None = None) -> list[Path]:
@@ -87,6 +92,7 @@ def _page(results: Results, found: Sequence[Figure], tables: Sequence[str]) -> s
         ("Horizon declared", "none" if results.horizon is None else f"{results.horizon:,} asks"),
         ("Seeds", f"{results.seeds:,}"),
         ("Policies", str(len(names))),
+        *(("Note", note) for note in results.notes),
     ]
     notes = [
         "Rho is privacy budget under zero-concentrated differential privacy (zCDP). The offline optimum "
@@ -145,6 +151,7 @@ def _manifest(results: Results, files: Sequence[str]) -> bytes:
         "xi": results.xi,
         "horizon": results.horizon,
         "seeds": results.seeds,
+        "notes": list(results.notes),
         "files": sorted(files),
     }
     return (json.dumps(settings, indent=2) + "\n").encode()

@@ -23,6 +23,9 @@ ASKS: Final = 2000
 
 Row = dict[str, Any]
 
+Runner = Callable[[Workload, Scheme, Budget, int], Run]
+"""Runs a workload through a scheme with a budget and a seed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Results:
@@ -35,6 +38,7 @@ class Results:
     satisfied_low, satisfied_high (the mean, and 10-90 % over seeds).
     ``asks``: up to 2000 rows of the first seed, spread evenly: scheme, t, demand, weight, granted, support,
     shortfall, met.
+    ``notes`` are what a reader must be told beside the numbers.
     """
 
     workload: str
@@ -45,6 +49,7 @@ class Results:
     totals: list[Row] = field(default_factory=list)
     series: list[Row] = field(default_factory=list)
     asks: list[Row] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
 
 
 def simulate(
@@ -53,8 +58,10 @@ def simulate(
     budget: Budget,
     seeds: int,
     progress: Callable[[int, int], None] | None = None,
+    runner: Runner = run,
 ) -> Results:
-    """Every scheme on the workload of every seed from 0; all schemes meet the same workloads and noise."""
+    """Every scheme on the workload of every seed from 0; all schemes meet the same workloads and (but for a
+    ``runner`` of real answers) the same noise."""
     names = [scheme.name for scheme in schemes]
     if seeds < 1 or not names or len(set(names)) < len(names):
         raise BadInput("a simulation needs a seed, and schemes of different names")
@@ -71,7 +78,7 @@ def simulate(
             offline = Offline.of(workload, budget.rho)
         places = spread(len(workload), PLACES)
         for number, scheme in enumerate(schemes):
-            found = run(workload, scheme, budget, seed)
+            found = runner(workload, scheme, budget, seed)
             measures = Measures.of(workload, found, offline)
             totals.append({"scheme": scheme.name, "seed": seed, **asdict(measures)})
             curves[scheme.name].append(_curve(found, places))

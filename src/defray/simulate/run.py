@@ -44,7 +44,10 @@ class Budget:
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """One entry an arrival, in rho: what it was ``granted``, what its ``diagnostic`` cost, the ``support``
-    that its question has right after it, and its difficulty ``weights``.  ``spent`` is rho in all."""
+    that its question has right after it, and its difficulty ``weights``.  ``spent`` is rho in all.
+
+    Where real answers were given, ``answered`` tells whose target was met by what the answer says, and
+    ``errors`` how far it was off, relatively (nan: not measured)."""
 
     scheme: str
     demands: NDArray[np.float64]
@@ -53,10 +56,14 @@ class Run:
     support: NDArray[np.float64]
     weights: NDArray[np.float64]
     spent: float
+    answered: NDArray[np.bool_] | None = None
+    errors: NDArray[np.float64] | None = None
 
     @property
     def met(self) -> NDArray[np.bool_]:
         """Whose target is met."""
+        if self.answered is not None:
+            return self.answered
         return self.support >= self.demands * (1 - 1e-9)
 
     @property

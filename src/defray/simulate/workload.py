@@ -16,12 +16,13 @@ from defray.errors import BadInput
 @dataclass(frozen=True, slots=True)
 class Written:
     """One ask as written in a file, for a run through the engine: the accuracy as users write it (``50``,
-    ``"2%"``; empty: said in the SQL or by the contract's default)."""
+    ``"2%"``; empty: said in the SQL or by the contract's default), or instead of it ``rho``."""
 
     sql: str
     within: str = ""
     confidence: str = ""
     analyst: str = ""
+    rho: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,14 +11,20 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from defray.controller.goals import Wish
 from defray.core.contract import Contract
-from defray.errors import BadInput, Problem, QueryError
+from defray.errors import BadInput, Problem, QueryError, WorkloadError
 from defray.simulate.pricing import Prices, least_rho
-from defray.simulate.records import LINE, Records, fail, quoted, read_records
+from defray.simulate.records import LINE, Records, quoted, read_records
 from defray.simulate.workload import Workload, Written
 
 TYPICAL: Final = 1500.0
 """The true value of a question where none is given: the median of generated ones."""
+
+NO_TRUTH: Final = (
+    f"no truth is given: every question's true value is taken as {TYPICAL:,.0f}, so that difficulty "
+    "weights tell nothing"
+)
 
 LEAST, MOST = 1e-60, 1e60
 
@@ -45,24 +51,28 @@ def read_workload(
     path: Path,
     contract: Contract | None = None,
     progress: Callable[[int, int], None] | None = None,
+    *,
+    askable: bool = False,
 ) -> Loaded:
     """The workload of a file; SQL is priced under the ``contract``, else it is a mere name.  ``progress`` is
-    told lines read and lines in all.  Raises BadInput, whose ``problems`` hold every mistake."""
+    told lines read and lines in all.  ``askable``: the contract's engine must be able to answer every ask.
+    Raises BadInput, or WorkloadError with every mistake."""
     records = read_records(path)
-    reading = _Reading(records, contract)
+    reading = _Reading(records, contract, askable)
     for i, record in enumerate(records):
         if progress is not None and not i % 256:
             progress(i, len(records.lines))
         reading.take(*record)
     if records.problems:
-        fail(path, records.problems)
+        raise WorkloadError(records.problems, path=str(path))
     return reading.loaded(path.name)
 
 
 class _Reading:
     """Asks, line by line."""
 
-    def __init__(self, records: Records, contract: Contract | None) -> None:
+    def __init__(self, records: Records, contract: Contract | None, askable: bool) -> None:
+        self._askable = askable
         self._problems = records.problems
         self._prices = None if contract is None else Prices(contract)
         self._found: dict[Any, Any] = {}
@@ -116,7 +126,7 @@ class _Reading:
         self._per_scale.append(per_scale)
         self._analysts.append(who)
         if self._texts is not None:
-            said = (sql, within, confidence, analyst)
+            said = (sql, within, confidence, analyst, rho)
             if (ask := self._texts.get(said)) is None:
                 ask = self._texts[said] = Written(*("" if x is None else str(x) for x in said))
             self._asks.append(ask)
@@ -156,6 +166,9 @@ class _Reading:
             if within is not None or confidence is not None:
                 raise _Mistake("rho", "rho and an accuracy are both given", "keep one of them")
             given = _number("rho", rho)
+        if sql is None and self._askable:
+            cure = 'write the question itself: "sql": "SELECT ..."'
+            raise _Mistake("key", "a key names a question, and a table can only be asked SQL", cure)
         if sql is None:
             at = self._number_of(self._keys, _text("key", key))
         elif self._prices is None:
@@ -179,7 +192,8 @@ class _Reading:
         self, prices: Prices, sql: str, within: Any, confidence: Any, given: float | None
     ) -> Need:
         if given is not None:
-            descriptor, label = self._once(prices.question, sql)
+            wish = (Wish.of(None, None, given, None, None),) if self._askable else ()
+            descriptor, label = self._once(prices.question, sql, *wish)
             return self._number_of(self._sql, descriptor, label), given, given, False
         goal = _accuracy("within", within), _accuracy("confidence", confidence)
         found = self._once(prices.of, sql, *goal)
@@ -252,15 +266,13 @@ class _Reading:
                 "questions, and within counts in units of scale"
             )
         if not self._facts["truth"]:
-            yield (
-                f"no truth is given: every question's true value is taken as {TYPICAL:,.0f}, so "
-                "that difficulty weights tell nothing"
-            )
+            yield NO_TRUTH
 
 
 def _field(error: BadInput) -> str:
-    """Which of the two an accuracy's mistake is in; both are read by the product's own parsers."""
-    return "confidence" if error.message.startswith("confidence") else "within"
+    """Which field an accuracy's mistake is in; all are read by the product's own parsers."""
+    named = (name for name in ("confidence", "rho") if error.message.startswith(name))
+    return next(named, "within")
 
 
 def _text(name: str, value: Any) -> str:

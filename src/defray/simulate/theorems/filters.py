@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from defray.core.amounts import QUANTA, quanta_down, quanta_up, rho_of
 from defray.core.target import Lattice, sigma_at_least, sigma_at_most
-from defray.policy.demand import Demand, Pace
 from defray.policy.choices import GATES
+from defray.policy.demand import Demand, Pace
 from defray.policy.gates import Policy
 from defray.policy.research import AllOrNothingFluid, Hedge, Proportional, Zcl
 from defray.simulate.chance import generator

@@ -13,8 +13,8 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import ClassVar, Final
 
-from defray.policy.demand import Amount, Demand, Pace
 from defray.policy.choices import GATES, NEED_HORIZON
+from defray.policy.demand import Amount, Demand, Pace
 from defray.policy.gates import Policy, Unpriced
 from defray.policy.research import AllOrNothingFluid, Hedge, Proportional, Zcl
 from defray.simulate.chance import generator
