@@ -130,7 +130,7 @@ def test_the_least_shortfall_is_where_no_other_plan_is_better(
     for mix in (1.0, 0.1, 0.001):
         total = sum(shares) or 1.0
         other = {
-            k: (1 - mix) * x + mix * rho * share / total
+            k: (1 - mix) * x + mix * rho * (share / total)
             for (k, x), share in zip(plan.items(), shares, strict=True)
         }
         lacking = np.maximum(0, asked.demands - np.array([other[k] for k in asked.keys.tolist()]))
