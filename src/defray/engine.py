@@ -159,7 +159,7 @@ class Engine:
         first = moment = self.transcript.moment(ask, tx, version, ceiling)
         bill: list[Purchase] = []
         stopped = ""
-        charged = spent = 0
+        charged = spent = unpaid = 0
         limit: int | None = None
         rationed: Ration | None = None
         for _ in range(MAX_STEPS):
@@ -169,9 +169,9 @@ class Engine:
                 estimate = foreseen[1]
             else:
                 estimate = price(ask, moment.held, moment.funds)
-            last = ration(
-                ask, first.held, replace(moment, scarcity=first.scarcity), estimate, spent
-            )
+            now = replace(moment, scarcity=first.scarcity)
+            most = None if limit is None else limit - charged
+            last = ration(ask, first.held, now, estimate, spent, most)
             if last.grant is not None:
                 rationed = last
             step = last.price.step
@@ -183,11 +183,14 @@ class Engine:
                 if not bill:  # the decision of this moment, which paces others
                     self._arrive(ask, first, last, tx, 0)
                     return refusal
-                stopped = refusal.message
+                stopped, unpaid = refusal.message, last.lacking
                 break
             limit = last.price.high if limit is None else limit
             if bill and charged + step.charge > limit:
-                stopped = "the price that was quoted is reached; ask again to go on"
+                stopped, unpaid = (
+                    "the price that was quoted is reached; ask again to go on",
+                    last.lacking,
+                )
                 break
             if not step.purchases:
                 break
@@ -203,7 +206,9 @@ class Engine:
         if stopped and plan(ask, moment.held, moment.funds).hopeless:
             return too_few_rows(rho_of(charged, moment.funds.total))
         bought = Bought(first.held, moment.held, bill)
-        return self._answer(ask, bought, moment, rationed, spent=spent, stopped=stopped)
+        return self._answer(
+            ask, bought, moment, rationed, spent=spent, stopped=stopped, unpaid=unpaid
+        )
 
     def _answer(
         self,
@@ -214,8 +219,9 @@ class Engine:
         *,
         spent: int = 0,
         stopped: str = "",
+        unpaid: int = 0,
     ) -> Answer:
-        shortfall = 0
+        shortfall = unpaid
         if rationed is not None and not rationed.whole:
             shortfall = rationed.need - spent
             stopped = stopped or reason(rationed, moment.scarcity)

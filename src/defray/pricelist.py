@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from defray.controller.ask import Ask
-from defray.controller.plan import FREE, Price, Purchase, cut, expected, plan, price
+from defray.controller.plan import FREE, Price, Purchase, expected, plan, price, within
 from defray.controller.quote import quote_of
 from defray.controller.refuse import closed, too_few_rows
 from defray.controller.scarcity import Moment, Ration, ration
@@ -50,9 +50,7 @@ def purchases(ask: Ask, moment: Moment, rationed: Ration) -> tuple[Purchase, ...
     if not rationed.price.exact or granted <= 0:
         return step.purchases
     rest = plan(ask, expected(ask, moment.held, step), replace(moment.funds, weighs=False))
-    if rest.charge > granted:
-        rest = cut(rest, ask, granted, moment.funds.total)
-    return (*step.purchases, *rest.purchases)
+    return (*step.purchases, *within(rest, ask, granted, moment.funds.total).purchases)
 
 
 @dataclass(slots=True)

@@ -156,8 +156,11 @@ def cut(step: Step, ask: Ask, limit: int, total: Fraction) -> Step:
     For a vector that is best: its charge is its dearest cell's.  Measures whose part cannot be drawn drop.
     """
     kept: list[Purchase] = []
+    left = limit
     for purchase in step.purchases:
-        part = limit * purchase.charge // step.charge
+        last = purchase is step.purchases[-1]
+        part = min(left if last else limit * purchase.charge // step.charge, purchase.charge)
+        left -= part
         reach = ask.compiled.blocks[purchase.block].reach
         if part < 1:
             continue
@@ -179,6 +182,11 @@ def cut(step: Step, ask: Ask, limit: int, total: Fraction) -> Step:
             )
         )
     return replace(step, purchases=tuple(kept), final=False, settles=())
+
+
+def within(step: Step, ask: Ask, limit: int, total: Fraction) -> Step:
+    """The step if it costs no more than ``limit`` quanta, else cut down to it."""
+    return step if step.charge <= limit else cut(step, ask, limit, total)
 
 
 def expected(ask: Ask, held: Held, step: Step) -> Held:

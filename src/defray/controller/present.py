@@ -71,7 +71,7 @@ def answer_of(
     notes = list(version_notes(version))
     if question.snapped:
         notes.append(f"thresholds were snapped outward; answered: {ask.text}")
-    if stopped:
+    if stopped and not met:
         notes.append(f"stopped before the target was met: {stopped}")
     if unit.column is not None:
         notes.append(
@@ -88,7 +88,7 @@ def answer_of(
         charged_rho=float(paid),
         reused_rho=float(credited) if credited > scratch / 10**12 else 0.0,
         met=met,
-        shortfall_rho=float(shortfall),
+        shortfall_rho=0.0 if met else float(shortfall),
         remaining_rho=float(funds.answer),
         items=items_of(ask, bought.purchases, funds),
         data_version=version,

@@ -13,7 +13,7 @@ from statistics import median
 
 from defray.controller.ask import Ask, Funds, Held
 from defray.controller.linear import Linear
-from defray.controller.plan import Price, cut
+from defray.controller.plan import Price, cut, expected, plan, within
 from defray.controller.rule import Rule
 from defray.controller.rules import rules_of
 from defray.core.amounts import precision_of, quanta_down, rho_of
@@ -62,6 +62,14 @@ class Grant:
     def whole(self) -> bool:
         return self.rho >= self.demand.residual
 
+    def less(self) -> Grant:
+        """But for the last digits of a float."""
+        return replace(self, rho=self.rho * ALL_BUT)
+
+    def more(self) -> Grant:
+        """With the last digits of a float."""
+        return replace(self, rho=min(self.rho / ALL_BUT, Fraction(self.demand.residual)))
+
 
 @dataclass(frozen=True, slots=True)
 class Ration:
@@ -86,9 +94,16 @@ class Ration:
         return self.grant is None or self.grant.whole
 
 
-def ration(ask: Ask, before: Held, moment: Moment, estimate: Price, spent: int = 0) -> Ration:
+def ration(
+    ask: Ask,
+    before: Held,
+    moment: Moment,
+    estimate: Price,
+    spent: int = 0,
+    most_quanta: int | None = None,
+) -> Ration:
     """What of a priced step is granted to an ask that has ``spent`` quanta of the answer purse already and
-    knew ``before`` when it began.
+    knew ``before`` when it began; a step that is cut down takes no more than ``most_quanta``.
 
     While the diagnostic that weighs the ask is still to be bought, its weight is not known: then the price
     is a range, from the lightest to the heaviest, unless the weight makes no difference.
@@ -109,20 +124,36 @@ def ration(ask: Ask, before: Held, moment: Moment, estimate: Price, spent: int =
     if weighing and scarcity.weights is not None:
         light = decide(replace(demand, weight=scarcity.weights.least), scarcity)
         heavy = decide(replace(demand, weight=scarcity.weights.most), scarcity)
+    first, total = estimate.step.charge, funds.total
+    if ask.depends_on_data and _may_stop(estimate, demand, scarcity, total):
+        estimate = replace(estimate, low=first)
     if light.whole:
         return Ration(estimate, need, grant, spent)
-    first = estimate.step.charge
     if weighing and (heavy.rho or scarcity.policy.partial):  # at the least a rough answer
-        low, high = (first + quanta_down(g.rho, funds.total) for g in (light, heavy))
-        high = estimate.high if ask.depends_on_data else max(low, high)
-        exact = low == high and not ask.depends_on_data
-        return Ration(replace(estimate, low=low, high=high, exact=exact), need, grant, spent)
-    room = 0 if weighing else max(quanta_down(grant.rho, funds.total) - spent, 0)
+        if ask.depends_on_data:
+            return Ration(replace(estimate, exact=False), need, grant, spent)
+        # The weight makes no difference where even the heaviest gets nothing, or the lightest all.
+        sure = not heavy.rho or light.rho == demand.available
+        some, most = (light, heavy) if sure else (light.less(), heavy.more())
+        rest = plan(ask, expected(ask, held, estimate.step), replace(funds, weighs=False))
+        low, high = (
+            first + within(rest, ask, quanta_down(g.rho, total), total).charge for g in (some, most)
+        )
+        granted = replace(estimate, low=low, high=max(low, high), exact=sure)
+        return Ration(granted, need, grant, spent)
+    room = 0 if weighing else max(quanta_down(grant.rho, total) - spent, 0)
     if first <= room:  # the first of several steps; how many follow is not known yet
         return Ration(replace(estimate, low=first, exact=False), need, grant, spent)
-    return Ration(
-        Price.of(cut(estimate.step, ask, room, funds.total)), need, grant, spent, cut=True
-    )
+    if most_quanta is not None:
+        room = min(room, most_quanta)
+    return Ration(Price.of(cut(estimate.step, ask, room, total)), need, grant, spent, cut=True)
+
+
+def _may_stop(estimate: Price, demand: Demand, scarcity: Scarcity, total: Fraction) -> bool:
+    """Whether an ask of which not all is known yet may end with its first step: what is granted may fall as
+    the need turns out larger, or not be there."""
+    policy = scarcity.policy
+    return policy.paced or policy.partial or rho_of(estimate.high, total) >= demand.available
 
 
 def decide(demand: Demand, scarcity: Scarcity, influence: float | None = None) -> Grant:
