@@ -24,6 +24,8 @@ from defray.policy.weights import Diagnosis, Weights
 ALL_BUT = 1 - Fraction(1, 2**40)
 """Who is granted so much of what is needed, or left, is granted all of it."""
 
+DIGITS = Fraction(1, 2**30)
+
 
 @dataclass(frozen=True, slots=True)
 class Scarcity:
@@ -63,12 +65,12 @@ class Grant:
         return self.rho >= self.demand.residual
 
     def less(self) -> Grant:
-        """But for the last digits of a float."""
-        return replace(self, rho=self.rho * ALL_BUT)
+        """No more than any policy means, whose prices are found to nine digits."""
+        return replace(self, rho=self.rho * (1 - DIGITS))
 
     def more(self) -> Grant:
-        """With the last digits of a float."""
-        return replace(self, rho=min(self.rho / ALL_BUT, Fraction(self.demand.residual)))
+        """No less than any policy means."""
+        return replace(self, rho=min(self.rho * (1 + DIGITS), Fraction(self.demand.residual)))
 
 
 @dataclass(frozen=True, slots=True)
