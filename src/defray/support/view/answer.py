@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from defray.support.view.certificate import Certificate, known
+from defray.support.view.certificate import Certificate, certify, known
 from defray.support.view.state import State
 
 Floats = NDArray[np.float64]
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 class Estimate:
     """``value = sum_i w_i y_i`` exactly, every float weight being a dyadic rational.
 
-    On a table of at most n rows, ``|value - q . x| <= half_width(z, n)`` with the probability of
+    On a table of at most ``n_max`` rows, ``|value - q . x| <= half_width(z, n_max)`` with the probability of
     ``|N(0,1)| <= z``.
     """
 
@@ -53,6 +53,20 @@ def answer(
     if isinstance(values, Mapping):
         values = [values[int(i)] for i in state.ids]
     return Estimate(combined(certificate.weights, values), certificate)
+
+
+def settled(after: State, q: Floats, bought: Certificate, allowed: float) -> Certificate:
+    """What the state after a release says about the question it was bought for.
+
+    Least squares keep the promise of ``bought`` (the offer's certificate) except where rounding hides a
+    direction that is hardly known; there the weights that were offered answer.
+    """
+    said = known(after, q)
+    if said.deviation <= max(allowed, bought.deviation) and said.variance <= bought.variance * (
+        1 + 1e-8
+    ):
+        return said
+    return certify(after, q, np.append(bought.weights, bought.own))
 
 
 def combined(weights: Floats, values: Sequence[Fraction]) -> Fraction:

@@ -51,13 +51,13 @@ def certify(
         residue = residue - own * b
         scale += abs(own) * float(np.abs(b).max())
     # A sum of k products in any order is off by at most (k + 1) roundoffs of the sum of absolute values.
-    slack = (k + 4) * UNIT * scale if state.count or own not in (0.0, 1.0) else 0.0
+    part = 0.0 if not weights.any() and own in (0.0, 1.0) else (k + 4) * UNIT
     variance = float((weights * weights) @ state.variances) + own * own * v
     return Certificate(
         weights,
         residue,
-        float(np.abs(residue).max()) + slack,
-        variance * (1 + (k + 4) * UNIT) if state.count else variance,
+        float(np.abs(residue).max()) + part * scale,
+        variance * (1 + part),
         own,
     )
 

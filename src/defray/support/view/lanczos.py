@@ -73,7 +73,10 @@ def _tridiagonal(
     floor = 1e-14 * float(along.max())
     price = max(price, floor)
     while True:
-        _, _, y, info = dptsv(along + price, across, first)
+        if len(along) == 1:
+            y, info = first / (along + price), 0
+        else:
+            _, _, y, info = dptsv(along + price, across, first)
         if info:  # T is singular up to rounding
             price *= 10
             continue

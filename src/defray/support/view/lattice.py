@@ -15,14 +15,15 @@ from defray.core.target import MAX_SCALE, Lattice, sigma_at_most
 
 Floats = NDArray[np.float64]
 
-FINE: Final = 2.0**-6
-"""Rounding to the lattice takes about this part of the deviation that is allowed."""
+FINE: Final = 2.0**-20
+"""Rounding to the lattice takes at most this part of the deviation that is allowed, where that can be drawn:
+later answers of the same question remove it, and pay for that in variance."""
 
 SMOOTH: Final = 2.0**20
 """Steps of the lattice in a standard deviation, at least."""
 
-LARGEST: Final = 2.0**52
-"""Weights on the lattice are exact as floats below this."""
+EXACT_BITS: Final = 52
+"""Weights on the lattice are exact as floats below 2 to this."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,18 +70,14 @@ def rounded(b: Floats, variance: float, allowed: float) -> Rounded | None:
     A functional of whole numbers is never rounded.
     """
     sigma = math.sqrt(variance)
-    smooth = max(0, math.ceil(math.log2(SMOOTH / sigma)))
-    finest = math.floor(math.log2(MAX_SCALE / sigma))
-    if (b == np.rint(b)).all():
-        bits = smooth
-    else:
-        bits = max(smooth, math.ceil(-math.log2(2 * FINE * allowed)), 0)
-        if bits > finest:
-            if 2.0 ** -(finest + 1) > allowed / 2:
-                return None
-            bits = finest
-    if bits < 0 or math.ldexp(float(np.abs(b).max()), bits) >= LARGEST:
-        return None
+    bits = max(0, math.ceil(math.log2(SMOOTH / sigma)))
+    finest = min(
+        math.floor(math.log2(MAX_SCALE / sigma)), EXACT_BITS - math.frexp(float(np.abs(b).max()))[1]
+    )
+    if (b != np.rint(b)).any():
+        bits = min(max(bits, math.ceil(-math.log2(2 * FINE * allowed))), finest)
+        if bits < 0 or 2.0 ** -(bits + 1) > allowed / 2:
+            return None
     steps = np.rint(np.ldexp(b, bits)).astype(np.int64)
     drawn, precision = sigma_at_most(dyadic_up(1 / Fraction(variance)), Lattice(bits))
     return Rounded(bits, steps, drawn, precision)

@@ -19,7 +19,7 @@ from defray.support.view.state import State
 Floats = NDArray[np.float64]
 
 GAP: Final = 1e-3
-STEPS: Final = 200
+STEPS: Final = 400
 RUSH: Final = 0.7
 """Exponent of the multiplicative updates."""
 

@@ -15,23 +15,17 @@ from defray.support.view.limit import best_variance
 from defray.support.view.metric import Metric, Scaled, barrier, identity
 from defray.support.view.price import Candidate, fitting, itself, top_up, within
 from defray.support.view.promise import RESERVE, Promise
-from defray.support.view.state import State
+from defray.support.view.state import MIXED, SLACK, State
 
 Floats = NDArray[np.float64]
 
-SLACK: Final = 1e-3
-"""The part of the half-width that a deviation may reach."""
-
-AIM: Final = 1 - 1e-9
+AIM: Final = 1 - 1e-8
 """Releases aim at this part of the target variance, so that rounding never makes a repeat cost anything."""
 
 ROOM: Final = 1 - 1e-6
 """A release made to fit a cap leaves this much of it to rounding."""
 
 PROMISED: Final = "the room of the promise"
-
-MIXED: Final = 100.0
-"""Targets that differ by more than this in variance leave the soft cap out of the barrier."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,17 +78,15 @@ def offer(
     cap: Floats,
     metric: Metric,
     *,
-    n_max: float,
     half_width: float,
     elsewhere: Floats | float = 0.0,
-    slack: float = SLACK,
     promise: Promise | None = None,
     whatever_fits: bool = False,
 ) -> Free | Offer | None:
     """The cheapest way to know ``q . x`` with that variance; None where none of those tried passes the cap.
 
     ``cap`` is what each cell may still pay, in precision (rho = k^2/2 of it), ``elsewhere`` what cells have
-    paid outside this view.  ``n_max`` is the declared bound on the table's rows.  Tried in order: the dense
+    paid outside this view.  Tried in order: the dense
     metric, the metric ``Y - P`` of a promise, q itself, the hard barrier.  A promise turns away what would
     break it; for a question of its class None is never returned.
 
@@ -105,14 +97,14 @@ def offer(
     terms = Terms(
         cap,
         state.charges + elsewhere,
-        slack * half_width / n_max,
+        SLACK * half_width / state.n_max,
         promise,
         (state.charges + cap) * (1 - RESERVE),
     )
     held = known(state, q)
     if held.deviation <= terms.allowed and held.variance <= variance * (1 + 1e-9):
         return Free(held)
-    for candidate in _candidates(state, q, variance * AIM, terms, held, metric):
+    for candidate in _candidates(state, q, variance, terms, held, metric):
         found = None if candidate is None else _admitted(state, q, candidate, terms)
         if found is not None:
             return found
@@ -127,16 +119,16 @@ def _candidates(
     state: State, q: Floats, variance: float, terms: Terms, held: Certificate, metric: Metric
 ) -> Iterator[Candidate | None]:
     soft = max(state.loosest, variance) <= MIXED * min(state.tightest, variance)
-    total = terms.paid + terms.cap
+    total, aim = terms.paid + terms.cap, variance * AIM
     if state.count:
         scale = barrier(terms.paid, total, variance, soft=soft)
-        yield top_up(state, q, variance, Scaled(metric, scale), "the dense metric")
+        yield top_up(state, q, aim, Scaled(metric, scale), "the dense metric")
     if terms.promise is not None:
-        yield within(state, q, variance, terms.promise.room(state), PROMISED)
+        yield within(state, q, aim, terms.promise.room(state), PROMISED)
     yield itself(q, variance, held, terms.allowed, "the question itself")
     if state.count:
         scale = barrier(terms.paid, total, variance, soft=False)
-        yield top_up(state, q, variance, Scaled(identity(state.cells), scale), "the barrier")
+        yield top_up(state, q, aim, Scaled(identity(state.cells), scale), "the barrier")
 
 
 def _admitted(state: State, q: Floats, candidate: Candidate, terms: Terms) -> Offer | None:

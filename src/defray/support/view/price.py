@@ -20,6 +20,9 @@ ROWS_PAY: Final = 128
 CELLS_PAY: Final = 200
 """Up to so many rows, or cells, a few Cholesky factors beat a Krylov space."""
 
+ROUNDING: Final = 1e-12
+"""What the arithmetic of a fused variance may lose."""
+
 
 class Candidate(NamedTuple):
     """Measure b with ``variance``: ``weights . history + own * new`` has the variance that was aimed at."""
@@ -67,9 +70,10 @@ def beside(state: State, q: Floats, variance: float, weights: Floats, why: str) 
 
 
 def itself(q: Floats, variance: float, held: Certificate, allowed: float, why: str) -> Candidate:
-    """Measure q itself.  Where history says something of exactly q, only the precision that is missing: the
-    paper's residual."""
-    if held.deviation <= allowed and variance < held.variance:
+    """Measure q itself, exactly as well as asked.  Where history says something of q, only the precision that
+    is missing: the paper's residual."""
+    if held.deviation <= allowed and held.variance > 0:
+        variance *= 1 - ROUNDING
         share = variance / held.variance  # of history in the fused estimate
         return Candidate(q, variance / (1 - share), share * held.weights, 1 - share, why)
     return Candidate(q, variance, np.zeros(len(held.weights)), 1.0, why)
@@ -81,5 +85,9 @@ def fitting(
     """The release that reaches least under a cap, measured only as well as the target asks."""
     if limit is None or limit.reached > variance:
         return None
-    found = beside(state, q, variance, limit.weights, why)
-    return None if found is None else found._replace(b=np.where(cap > 0, found.b, 0.0))
+    weights, blocked = limit.weights, cap <= 0
+    if state.count and (limit.b[blocked] != 0).any():
+        # What is left on cells without any cap was made small; history, if anything, explains it.
+        weights = weights + state.fit.weights(np.where(blocked, limit.b, 0.0))
+    found = beside(state, q, variance, weights, why)
+    return None if found is None else found._replace(b=np.where(blocked, 0.0, found.b))

@@ -18,6 +18,15 @@ Floats = NDArray[np.float64]
 DENSE_CELLS: Final = 512
 """Up to this many cells P is kept as a matrix; above, only once rows outnumber cells."""
 
+SLACK: Final = 1e-3
+"""The part of a half-width that the deviation of an estimate may reach."""
+
+BLOCK: Final = 16
+"""P is summed in blocks of so many rows."""
+
+MIXED: Final = 100.0
+"""Targets differ much where they differ by more than this, in variance."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
@@ -38,7 +47,7 @@ class Row:
 class _Store:
     """Rows that only grow; states of one line of descent share it, each seeing its first ``count``."""
 
-    __slots__ = ("b", "ids", "lock", "peaks", "used", "v", "y")
+    __slots__ = ("b", "ids", "lock", "peaks", "total", "used", "v", "y")
 
     def __init__(self, cells: int, room: int = 8) -> None:
         self.ids = np.zeros(room, dtype=np.int64)
@@ -47,6 +56,7 @@ class _Store:
         self.v = np.zeros(room)
         self.y = np.zeros(room)
         self.used = 0
+        self.total = (0, np.zeros(()))
         self.lock = Lock()
 
     def extended(self, count: int, row: Row) -> _Store:
@@ -66,6 +76,18 @@ class _Store:
         other._put(row)
         return other
 
+    def summed(self, count: int) -> Floats:
+        """P of the first rows, a whole number of blocks; the furthest sum so far is kept."""
+        at, total = self.total
+        if at > count:
+            at, total = 0, np.zeros(())
+        while at < count:
+            total = total + _moment(self.b[at : at + BLOCK], self.v[at : at + BLOCK])
+            at += BLOCK
+        if at > self.total[0]:
+            self.total = (at, total)
+        return total
+
     def _copy_to(self, other: _Store, room: int) -> None:
         for name in ("ids", "b", "peaks", "v", "y"):
             old = getattr(self, name)
@@ -81,20 +103,28 @@ class _Store:
         self.used += 1
 
 
+def _moment(rows: Floats, variances: Floats) -> Floats:
+    """``sum_t b b' / v`` over some rows."""
+    return (rows / variances[:, None]).T @ rows
+
+
 @dataclass(frozen=True, eq=False)
 class State:
     """A fold of releases over a view's cells: rows B (k x m), variances v, values y.
+
+    ``n_max`` is the declared bound on the table's rows; the true number never enters anything.
 
     ``charges`` is diag P = ``sum_t b_tc^2 / v_t``, what each cell has paid, in precision.  A state never
     changes; one release more costs O(m), not O(k m).  ``tightest`` and ``loosest`` are the smallest and the
     largest target variance among the releases.
 
-    >>> s = State.empty(2).add(Row(7, np.array([1.0, 1.0]), 4.0)).add(Row(9, np.array([0.0, 1.0]), 2.0))
+    >>> s = State.empty(2, 1e6).add(Row(7, np.array([1.0, 1.0]), 4.0)).add(Row(9, np.array([0.0, 1.0]), 2.0))
     >>> s.charges.tolist(), s.ids.tolist(), s.precision.tolist()
     ([0.25, 0.75], [7, 9], [[0.25, 0.25], [0.25, 0.75]])
     """
 
     cells: int
+    n_max: float
     count: int
     charges: Floats
     tightest: float
@@ -102,12 +132,12 @@ class State:
     _store: _Store
 
     @classmethod
-    def empty(cls, cells: int) -> State:
-        return cls(cells, 0, np.zeros(cells), np.inf, 0.0, _Store(cells))
+    def empty(cls, cells: int, n_max: float) -> State:
+        return cls(cells, n_max, 0, np.zeros(cells), np.inf, 0.0, _Store(cells))
 
     @classmethod
-    def fold(cls, cells: int, rows: Iterable[Row]) -> State:
-        state = cls.empty(cells)
+    def fold(cls, cells: int, n_max: float, rows: Iterable[Row]) -> State:
+        state = cls.empty(cells, n_max)
         for row in rows:
             state = state.add(row)
         return state
@@ -117,17 +147,15 @@ class State:
         if row.b.shape != (self.cells,) or not 0 < row.variance < np.inf:
             raise ValueError("a row needs one weight a cell and a positive, finite variance")
         target = row.target or row.variance
-        after = State(
+        return State(
             self.cells,
+            self.n_max,
             self.count + 1,
             self.charges + row.b * row.b / row.variance,
             min(self.tightest, target),
             max(self.loosest, target),
             self._store.extended(self.count, row),
         )
-        if "precision" in self.__dict__:  # known here: there it is one rank more
-            after.__dict__["precision"] = self.precision + np.outer(row.b / row.variance, row.b)
-        return after
 
     @property
     def ids(self) -> NDArray[np.int64]:
@@ -152,13 +180,20 @@ class State:
 
     @cached_property
     def precision(self) -> Floats:
-        """P, as a matrix."""
-        return (self.rows / self.variances[:, None]).T @ self.rows
+        """P, as a matrix: to the last bit a function of the rows, whenever and wherever it is made."""
+        whole = self.count - self.count % BLOCK
+        return self._store.summed(whole) + _moment(self.rows[whole:], self.variances[whole:])
 
     @cached_property
     def fit(self) -> Fit:
         """The least-squares weights of this state, factored once."""
-        return Fit(self.rows, self.variances, self.precision if self.count >= self.cells else None)
+        precision = self.precision if self.dense or self.mixed else None
+        return Fit(self.rows, self.variances, precision, (SLACK / self.n_max) ** 2 / 4)
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the targets of the releases differ much."""
+        return self.loosest > MIXED * self.tightest
 
     @property
     def dense(self) -> bool:
