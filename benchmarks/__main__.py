@@ -1,4 +1,4 @@
-"""``python -m benchmarks [asks] [transcript] [source]``."""
+"""``python -m benchmarks [asks] [transcript] [source] [views]``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ TITLES = {
     "transcript": "Answers from the transcript, long ledgers, start-up",
     "asks": "Fresh asks against the same SQL in raw DuckDB",
     "source": "Scans alone",
+    "views": "Views: charges, answers under caps, and what deciding costs",
 }
 
 chosen = sys.argv[1:] or list(TITLES)

@@ -35,7 +35,7 @@ FLOOR: Final = 1e-6
 MATRIX: Final = 256
 """Up to this size a transform is faster as a matrix."""
 
-LEAST: Final = 1e-3
+LEAST: Final = 1e-4
 """The least of ``1 - L / cap'`` in the barrier."""
 
 
@@ -158,7 +158,7 @@ class Scaled:
 
 
 def barrier(charges: Floats, cap: Floats, variance: float, *, soft: bool = True) -> Floats:
-    """The scale s of every cell: ``sqrt(max(1 - L/cap', 1e-3))``, ``cap' = min(cap, 1.2 max L + 0.5/V)``.
+    """The scale s of every cell: ``sqrt(max(1 - L/cap', 1e-4))``, ``cap' = min(cap, 1.2 max L + 0.5/V)``.
 
     ``charges`` L and ``cap`` are in precision.  Not ``soft``: cap' = cap.  The soft cap levels the cells long
     before the real one is near; it is left out where the targets of a view differ by more than about 100x in

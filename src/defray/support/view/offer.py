@@ -60,15 +60,17 @@ class Offer:
 
 
 class Terms(NamedTuple):
-    """What holds beside the question: ``cap``, what each cell may still pay; ``paid``, what it has paid in
-    all, in this view and elsewhere; ``allowed``, the largest deviation of a cell; ``shadow``, the most that a
-    promise may hold of each cell."""
+    """What holds beside the question: ``cap``, what each cell may still pay; ``paid``, what it has paid, in
+    this view and beyond what all cells have paid elsewhere; ``allowed``, the largest deviation of a cell;
+    ``shadow``, the most that a
+    promise may hold of each cell; ``level``, see :func:`offer`."""
 
     cap: Floats
     paid: Floats
     allowed: float
     promise: Promise | None
     shadow: Floats
+    level: bool | None
 
 
 def offer(
@@ -81,6 +83,7 @@ def offer(
     half_width: float,
     elsewhere: Floats | float = 0.0,
     promise: Promise | None = None,
+    level: bool | None = None,
     whatever_fits: bool = False,
 ) -> Free | Offer | None:
     """The cheapest way to know ``q . x`` with that variance; None where none of those tried passes the cap.
@@ -90,16 +93,21 @@ def offer(
     metric, the metric ``Y - P`` of a promise, q itself, the hard barrier.  A promise turns away what would
     break it; for a question of its class None is never returned.
 
+    ``level`` chooses the soft cap of the barrier, which levels the cells long before the cap is near; by
+    default it is used as long as the targets seen differ by less than 100x in variance.  Where they are known
+    to be mixed, say False from the start.
+
     ``whatever_fits`` adds the release of least variance among all that fit (there being no promise), so that
     None means there is none; it answers one question at the expense of many later ones (64 cells, 1,000
     ranges, a cap of 6: 398 are answered instead of 562).
     """
     terms = Terms(
         cap,
-        state.charges + elsewhere,
+        state.charges + (elsewhere - np.min(elsewhere)),
         SLACK * half_width / state.n_max,
         promise,
         (state.charges + cap) * (1 - RESERVE),
+        level,
     )
     held = known(state, q)
     if held.deviation <= terms.allowed and held.variance <= variance * (1 + 1e-9):
@@ -118,10 +126,12 @@ def offer(
 def _candidates(
     state: State, q: Floats, variance: float, terms: Terms, held: Certificate, metric: Metric
 ) -> Iterator[Candidate | None]:
-    soft = max(state.loosest, variance) <= MIXED * min(state.tightest, variance)
+    level = terms.level
+    if level is None:
+        level = max(state.loosest, variance) <= MIXED * min(state.tightest, variance)
     total, aim = terms.paid + terms.cap, variance * AIM
     if state.count:
-        scale = barrier(terms.paid, total, variance, soft=soft)
+        scale = barrier(terms.paid, total, variance, soft=level)
         yield top_up(state, q, aim, Scaled(metric, scale), "the dense metric")
     if terms.promise is not None:
         yield within(state, q, aim, terms.promise.room(state), PROMISED)
