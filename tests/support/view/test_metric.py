@@ -80,5 +80,5 @@ def test_the_barrier_rises_where_cells_have_paid() -> None:
     assert soft[0] == 1 and (np.diff(soft) < 0).all()
     assert soft[3] ** 2 == pytest.approx(1 - 4 / 5.3)  # cap' = 1.2 * 4 + 0.5
     hard = barrier(charges, np.array([1.0, 2.0, 2.0, 5.0]), 1.0, soft=False)
-    assert (hard**2).tolist() == pytest.approx([1, 0.5, 1e-3, 0.2])
+    assert (hard**2).tolist() == pytest.approx([1, 0.5, 1e-4, 0.2])
     assert (barrier(charges, np.full(4, np.inf), 1.0, soft=False) == 1).all()

@@ -300,3 +300,25 @@ def test_releases_aim_a_hair_below_the_target() -> None:
     other = ask(state, np.array([1.0, 0]), 3.0)
     assert isinstance(other, Offer)
     assert 3 * AIM * (1 - 1e-12) <= other.certificate.variance <= 3 * AIM * (1 + 1e-12)
+
+
+def test_a_partial_grant_reaches_what_fits() -> None:
+    """Where the target is out of reach, the least variance that fits is one that can be asked for."""
+    rng = np.random.default_rng(9)
+    partial = 0
+    for _ in range(40):
+        n = 10
+        *_, last = play(ranges(n, 8, rng), np.ones(8))
+        q, cap = ranges(n, 1, rng)[0], 10.0 ** rng.uniform(-2, 0, n)
+        limit = best_variance(last.after, q, cap)
+        assert limit is not None
+        held = known(last.after, q)
+        if held.deviation < 1e-9 and held.variance <= limit.reached * 1.0001:
+            continue
+        found = ask(last.after, q, limit.reached * 1.0001, cap, whatever_fits=True)
+        assert isinstance(found, Offer)
+        assert (found.charge <= cap).all()
+        assert found.certificate.variance <= limit.reached * 1.0001
+        assert ask(last.after, q, limit.least * 0.99, cap, whatever_fits=True) is None
+        partial += 1
+    assert partial > 20

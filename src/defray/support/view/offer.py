@@ -78,7 +78,7 @@ def offer(
     q: Floats,
     variance: float,
     cap: Floats,
-    metric: Metric,
+    metric: Metric | None,
     *,
     half_width: float,
     elsewhere: Floats | float = 0.0,
@@ -89,12 +89,12 @@ def offer(
     """The cheapest way to know ``q . x`` with that variance; None where none of those tried passes the cap.
 
     ``cap`` is what each cell may still pay, in precision (rho = k^2/2 of it), ``elsewhere`` what cells have
-    paid outside this view.  Tried in order: the dense
-    metric, the metric ``Y - P`` of a promise, q itself, the hard barrier.  A promise turns away what would
-    break it; for a question of its class None is never returned.
+    paid outside this view.  Tried in order: the dense metric, the room of a promise (``Y - P``), q itself,
+    the hard barrier; without a metric only the middle two.  A promise turns away what would break it; for a
+    question of its class None is never returned.
 
     ``level`` chooses the soft cap of the barrier, which levels the cells long before the cap is near; by
-    default it is used as long as the targets seen differ by less than 100x in variance.  Where they are known
+    default it is used as long as the targets seen differ by at most 100x in variance.  Where they are known
     to be mixed, say False from the start.
 
     ``whatever_fits`` adds the release of least variance among all that fit (there being no promise), so that
@@ -124,19 +124,19 @@ def offer(
 
 
 def _candidates(
-    state: State, q: Floats, variance: float, terms: Terms, held: Certificate, metric: Metric
+    state: State, q: Floats, variance: float, terms: Terms, held: Certificate, metric: Metric | None
 ) -> Iterator[Candidate | None]:
     level = terms.level
     if level is None:
         level = max(state.loosest, variance) <= MIXED * min(state.tightest, variance)
     total, aim = terms.paid + terms.cap, variance * AIM
-    if state.count:
+    if state.count and metric is not None:
         scale = barrier(terms.paid, total, variance, soft=level)
         yield top_up(state, q, aim, Scaled(metric, scale), "the dense metric")
     if terms.promise is not None:
         yield within(state, q, aim, terms.promise.room(state), PROMISED)
     yield itself(q, variance, held, terms.allowed, "the question itself")
-    if state.count:
+    if state.count and metric is not None:
         scale = barrier(terms.paid, total, variance, soft=False)
         yield top_up(state, q, aim, Scaled(identity(state.cells), scale), "the barrier")
 
