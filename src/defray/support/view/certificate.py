@@ -44,19 +44,20 @@ def certify(
     v: float = 0.0,
 ) -> Certificate:
     """What weights over the rows of a state, and over a new release (b, v), say about q."""
-    k = state.count + 1
+    used = np.append(weights[weights != 0], own if own else [])
     residue = q - weights @ state.rows
     scale = float(np.abs(weights) @ state.peaks + np.abs(q).max())
     if b is not None:
         residue = residue - own * b
         scale += abs(own) * float(np.abs(b).max())
-    # A sum of k products in any order is off by at most (k + 1) roundoffs of the sum of absolute values.
-    part = 0.0 if not weights.any() and own in (0.0, 1.0) else (k + 4) * UNIT
+    # A sum of k products in any order is off by at most (k + 1) roundoffs of the sum of absolute values; a
+    # difference by one of itself.
+    part = 0.0 if (used == 1).all() and len(used) <= 1 else (len(used) + 4) * UNIT
     variance = float((weights * weights) @ state.variances) + own * own * v
     return Certificate(
         weights,
         residue,
-        float(np.abs(residue).max()) + part * scale,
+        float(np.abs(residue).max()) * (1 + 2 * UNIT * bool(len(used))) + part * scale,
         variance * (1 + part),
         own,
     )

@@ -19,6 +19,9 @@ FINE: Final = 2.0**-20
 """Rounding to the lattice takes at most this part of the deviation that is allowed, where that can be drawn:
 later answers of the same question remove it, and pay for that in variance."""
 
+DIGITS: Final = 36
+"""Binary digits of the largest weight, where they can be drawn on."""
+
 SMOOTH: Final = 2.0**20
 """Steps of the lattice in a standard deviation, at least."""
 
@@ -71,11 +74,11 @@ def rounded(b: Floats, variance: float, allowed: float) -> Rounded | None:
     """
     sigma = math.sqrt(variance)
     bits = max(0, math.ceil(math.log2(SMOOTH / sigma)))
-    finest = min(
-        math.floor(math.log2(MAX_SCALE / sigma)), EXACT_BITS - math.frexp(float(np.abs(b).max()))[1]
-    )
+    size = math.frexp(float(np.abs(b).max()))[1]
+    finest = min(math.floor(math.log2(MAX_SCALE / sigma)), EXACT_BITS - size)
     if (b != np.rint(b)).any():
-        bits = min(max(bits, math.ceil(-math.log2(2 * FINE * allowed))), finest)
+        bits = max(bits, math.ceil(-math.log2(2 * FINE * allowed)), DIGITS - size)
+        bits = min(bits, finest)
         if bits < 0 or 2.0 ** -(bits + 1) > allowed / 2:
             return None
     steps = np.rint(np.ldexp(b, bits)).astype(np.int64)
