@@ -1,4 +1,4 @@
-"""``python -m benchmarks [asks] [transcript] [source]``."""
+"""``python -m benchmarks [asks] [transcript] [source] [views]``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ TITLES = {
     "asks": "Fresh asks against the same SQL in raw DuckDB",
     "source": "Scans alone",
     "marginals": "Overlapping marginals against a certified bound",
+    "views": "Views: charges, answers under caps, and what deciding costs",
 }
 
 chosen = sys.argv[1:] or list(TITLES)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from fractions import Fraction
 
+import numpy as np
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from defray.core import intervals
 from defray.core.column import Column
@@ -15,6 +17,7 @@ from defray.core.intervals import Atoms
 from defray.core.shapes import Anything, Cuts, Grid, Values, Whole
 from defray.core.validity import MAX_LOOKS, Validity
 from defray.query.region import Region, Regions
+from tests.support.view.workloads import ranges, single, subsets, weighted
 
 # -- sets of atoms ------------------------------------------------------------------------------------
 
@@ -187,3 +190,20 @@ split_leaves = st.one_of(
 )
 split_conditions = st.recursive(split_leaves | leaves, _grown, max_leaves=6)
 """Conditions over SMALL, some with thresholds inside a bin."""
+
+
+# -- questions of a view ------------------------------------------------------------------------------
+
+
+@st.composite
+def asked(draw: st.DrawFn, most: int = 24) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """A sequence of questions of all kinds, with targets (variances) of one or of very different sizes."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    cells = draw(st.integers(1, 20))
+    kinds = draw(
+        st.lists(st.sampled_from((ranges, subsets, single, weighted)), min_size=1, max_size=3)
+    )
+    q = np.vstack([kind(cells, most // len(kinds), rng) for kind in kinds])
+    q = q[rng.permutation(len(q))][rng.integers(0, len(q), len(q))]
+    low, high = draw(st.sampled_from([(0, 0), (-1, 1), (-3, 6)]))
+    return q, 10.0 ** rng.uniform(low, high, len(q))
