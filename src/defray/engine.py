@@ -2,8 +2,8 @@
 
     text -> descriptor -> what is held -> residual -> charge -> noise -> fuse -> commit -> answer
 
-:meth:`Engine.ask` reads top to bottom.  The private numbers exist in :meth:`Engine._measure` only: they
-come from the source, meet their noise on one line, and what leaves that line is a release.
+:meth:`Engine.ask` reads top to bottom.  The private numbers come from the source, are handed on unseen, and
+meet their noise on one line of :meth:`Engine._measure`: what leaves that line is a release.
 
 Every decision is made twice: once for free, before the data is touched, and again inside the one
 transaction that appends, so that of two asks racing for the last budget one is answered and the other
@@ -15,14 +15,13 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 from defray.controller.ask import Ask
 from defray.controller.goals import Wish
-from defray.controller.plan import MAX_STEPS, Price, Purchase, Step, plan, price
+from defray.controller.plan import MAX_STEPS, Price, Step, plan, price
 from defray.controller.prepare import prepare
 from defray.controller.present import Bought, answer_of
 from defray.controller.refuse import closed, reason, refusal_of, too_few_rows
@@ -33,7 +32,7 @@ from defray.core.answer import Answer, Quote
 from defray.core.contract import Contract
 from defray.data.source import Control, Exact, Scan, Source
 from defray.errors import LedgerBusy, Refused, SourceChanged, TargetError
-from defray.ledger.records import Arrival, Release
+from defray.ledger.records import Release
 from defray.ledger.store import Ledger, Transaction
 from defray.noise.sampler import Sampler
 from defray.pricelist import price_list
@@ -101,30 +100,27 @@ class Engine:
             if looked is not None:
                 raise looked
             refusal = refusal_of(ask, moment, rationed)
-            if not rationed.price.step.purchases:  # known already, refused, or held back
-                if not self._remembered(ask, moment, rationed, fingerprint):
-                    continue
-                if refusal is not None:
-                    raise refusal
-                return self._answer(ask, Bought(moment.held, moment.held, ()), moment, rationed)
+            done = not rationed.price.step.purchases  # known already, refused, or held back
+            if done and not self._remembered(ask, moment, rationed, fingerprint):
+                continue
             if refusal is not None:
                 raise refusal
+            if done:
+                return self._answer(ask, Bought(moment.held, moment.held), moment, rationed)
             exact_cells = self._source.scan(scan_of(ask.compiled), control)
             if self._source.fingerprint() != fingerprint:
                 continue  # another version was scanned: nothing was drawn, start over
             with self.ledger.transaction() as tx:
                 if self.transcript.version(tx, fingerprint) != version:
                     continue  # a newer version was opened meanwhile
-                if counter(tx) != version:
-                    tx.open_epoch(fingerprint, self.transcript.domain_json)
+                self.transcript.open_version(tx, version, fingerprint)
                 outcome = self._buy(ask, exact_cells, tx, ceiling, (moment, estimate))
-            if isinstance(outcome, Answer):
-                self.transcript.joined = version
-            lost = outcome is None
             if outcome is None:
+                lost = True
                 continue  # a race for the budget was lost: look again, at no cost
             if isinstance(outcome, Refused):
                 raise outcome
+            self.transcript.joined = version
             return outcome
         if lost:
             raise LedgerBusy(
@@ -156,74 +152,54 @@ class Engine:
         what that step bought, which is kept, credited and shown as not met.
         """
         version, name = counter(tx), str(tx.seq + 1)
-        first = moment = self.transcript.moment(ask, tx, version, ceiling)
-        bill: list[Purchase] = []
-        stopped = ""
-        charged = spent = unpaid = 0
-        limit: int | None = None
-        rationed: Ration | None = None
-        for _ in range(MAX_STEPS):
-            if bill:
-                estimate = Price.of(plan(ask, moment.held, moment.funds))
-            elif (moment.held, moment.funds) == (foreseen[0].held, foreseen[0].funds):
-                estimate = foreseen[1]
-            else:
-                estimate = price(ask, moment.held, moment.funds)
-            now = replace(moment, scarcity=first.scarcity)
-            most = None if limit is None else limit - charged
-            last = ration(ask, first.held, now, estimate, spent, most)
-            if last.grant is not None:
-                rationed = last
-            step = last.price.step
-            looked = None if bill else too_many_looks(ask, moment.held, step)
-            refusal = looked or refusal_of(ask, moment, last, search=False)
-            if refusal is not None:
-                if not bill and not first.scarcity.policy.paced:
-                    return None
-                if not bill:  # the decision of this moment, which paces others
-                    self._arrive(ask, first, last, tx, 0)
-                    return refusal
-                stopped, unpaid = refusal.message, last.lacking
-                break
-            limit = last.price.high if limit is None else limit
-            if bill and charged + step.charge > limit:
-                stopped, unpaid = (
-                    "the price that was quoted is reached; ask again to go on",
-                    last.lacking,
-                )
-                break
-            if not step.purchases:
+        moment = self.transcript.moment(ask, tx, version, ceiling)
+        before, estimate = foreseen
+        if (moment.held, moment.funds) != (before.held, before.funds):
+            estimate = price(ask, moment.held, moment.funds)
+        rationed = latest = ration(ask, moment.held, moment, estimate)
+        looked = too_many_looks(ask, moment.held, latest.price.step)
+        if looked is not None:
+            return looked
+        refusal = refusal_of(ask, moment, latest, search=False)
+        if refusal is not None and not moment.scarcity.policy.paced:
+            return None
+        if refusal is not None:  # the decision of this moment, which paces others
+            self.transcript.arrive(tx, ask, moment, latest, 0)
+            return refusal
+
+        most, bought, stopped = latest.price.high, Bought(moment.held, moment.held), ""
+        for n in range(MAX_STEPS):
+            step = latest.price.step
+            if stopped or not step.purchases:
                 break
             self._measure(ask, step, exact_cells, tx, name)
-            bill.extend(step.purchases)
-            charged += step.charge
-            spent += step.charge if step.purse == "answer" else 0
-            moment = self.transcript.moment(ask, tx, version, ceiling, charged)
-            if last.cut or (step.final and len(bill) == len(step.purchases)):
+            moment = self.transcript.moment(ask, tx, version, ceiling, bought.charged + step.charge)
+            bought = bought.with_step(step, moment.held)
+            if latest.cut or (step.final and not n):
                 break  # cut down, or the quote was exact: this and no more
-        if rationed is not None:
-            self._arrive(ask, first, rationed, tx, spent)
-        if stopped and plan(ask, moment.held, moment.funds).hopeless:
-            return too_few_rows(rho_of(charged, moment.funds.total))
-        bought = Bought(first.held, moment.held, bill)
-        return self._answer(
-            ask, bought, moment, rationed, spent=spent, stopped=stopped, unpaid=unpaid
-        )
+            following = Price.of(plan(ask, moment.held, moment.funds))
+            room = most - bought.charged
+            latest = ration(ask, bought.before, moment, following, bought.spent, room)
+            rationed = rationed if latest.grant is None else latest
+            stopped = _stop(ask, moment, latest, room)
+        self.transcript.arrive(tx, ask, moment, rationed, bought.spent)
+        if stopped and latest.price.step.hopeless:
+            return too_few_rows(rho_of(bought.charged, moment.funds.total))
+        unpaid = latest.lacking if stopped else 0
+        return self._answer(ask, bought, moment, rationed, stopped, unpaid)
 
     def _answer(
         self,
         ask: Ask,
         bought: Bought,
         moment: Moment,
-        rationed: Ration | None,
-        *,
-        spent: int = 0,
+        rationed: Ration,
         stopped: str = "",
         unpaid: int = 0,
     ) -> Answer:
-        shortfall = unpaid
-        if rationed is not None and not rationed.whole:
-            shortfall = rationed.need - spent
+        """``unpaid`` quanta are lacking where the ask was ``stopped``; else what the gate did not grant."""
+        if not rationed.whole:
+            unpaid = rationed.need - bought.spent
             stopped = stopped or reason(rationed, moment.scarcity)
         return answer_of(
             ask,
@@ -232,47 +208,26 @@ class Engine:
             moment.version,
             self.contract.unit,
             stopped,
-            rho_of(shortfall, moment.funds.total),
+            rho_of(unpaid, moment.funds.total),
         )
 
     def _remembered(self, ask: Ask, moment: Moment, rationed: Ration, fingerprint: str) -> bool:
         """Remember an ask that its gate grants nothing, where that paces others; False where things have
         changed and another look is due."""
-        scarcity = moment.scarcity
-        if rationed.grant is None or not scarcity.policy.paced or scarcity.arrived:
+        if rationed.grant is None or not moment.scarcity.arriving:
             return True
+        version = moment.version
         with self.ledger.transaction() as tx:
-            if self.transcript.version(tx, fingerprint) != moment.version or tx.closed:
+            if self.transcript.version(tx, fingerprint) != version or tx.closed:
                 return False
-            now = self.transcript.moment(ask, tx, moment.version, moment.funds.ceiling)
+            now = self.transcript.moment(ask, tx, version, moment.funds.ceiling)
             again = ration(ask, now.held, now, price(ask, now.held, now.funds))
             if again.grant is None or again.price.step.purchases:
                 return False
-            if counter(tx) != moment.version:
-                tx.open_epoch(fingerprint, self.transcript.domain_json)
-            self._arrive(ask, now, again, tx, 0)
-        self.transcript.joined = moment.version
+            self.transcript.open_version(tx, version, fingerprint)
+            self.transcript.arrive(tx, ask, now, again, 0)
+        self.transcript.joined = version
         return True
-
-    def _arrive(
-        self, ask: Ask, moment: Moment, rationed: Ration, tx: Transaction, spent: int
-    ) -> None:
-        """Append an ask to the arrivals that pace the budget, once."""
-        scarcity, grant = moment.scarcity, rationed.grant
-        if grant is None or not scarcity.policy.paced or scarcity.arrived:
-            return
-        total = self.contract.rho
-        tx.arrive(
-            Arrival(
-                number=scarcity.pace.arrivals + 1,
-                mark=ask.arrival,
-                residual=float(rho_of(rationed.need, total)),
-                granted=float(rho_of(min(spent, rationed.need), total)),
-                weight=grant.demand.weight,
-                price=grant.price,
-                influence=grant.influence,
-            )
-        )
 
     def _measure(
         self, ask: Ask, step: Step, exact_cells: Exact, tx: Transaction, name: str
@@ -319,6 +274,16 @@ class Engine:
         """Release files and connections; the contract itself stays open."""
         self._source.close()
         self.ledger.close()
+
+
+def _stop(ask: Ask, moment: Moment, rationed: Ration, room: int) -> str:
+    """Why an ask that has bought something goes no further than ``room`` quanta; empty where it may."""
+    refusal = refusal_of(ask, moment, rationed, search=False)
+    if refusal is not None:
+        return refusal.message
+    if rationed.price.step.charge > room:
+        return "the price that was quoted is reached; ask again to go on"
+    return ""
 
 
 def _ceiling(max_rho: Any) -> Fraction | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from defray.controller.ask import Ask
-from defray.controller.plan import FREE, Price, Purchase, expected, plan, price, within
+from defray.controller.plan import FREE, Price, Purchase, charged, expected, plan, price, within
 from defray.controller.quote import quote_of
 from defray.controller.refuse import closed, too_few_rows
 from defray.controller.scarcity import Moment, Ration, ration
@@ -107,13 +107,13 @@ class _Foreseen:
                         self.planned.setdefault(key, []).append((precision, name))
         if not rationed.price.exact:
             self.uncertain.update(ask.compiled.credited)
-        first = sum(p.charge for p in bought if p.purse == "diagnostic")
+        first = charged(bought, "diagnostic")
         rest = max(rationed.price.low - first, 0)
         self.diagnostic += rho_of(first, total)
         self.answer += rho_of(rest, total)
         self.quoted.add(ask.text)
         scarcity, grant = moment.scarcity, rationed.grant
-        if grant is not None and scarcity.policy.paced and not scarcity.arrived:
+        if grant is not None and scarcity.arriving:
+            demand = grant.demand
             self.pace = scarcity.pace.copy()
-            residual = float(rho_of(rationed.need, total))
-            self.pace.advance(residual, grant.demand.weight, grant.price, grant.influence)
+            self.pace.advance(float(demand.residual), demand.weight, grant.price, grant.influence)

@@ -1,5 +1,5 @@
 """What the transcript says to an ask at one moment: its data version, what is held, what may be spent and
-how the budget is paced."""
+how the budget is paced; and how an ask is counted among the arrivals that pace it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import math
 from fractions import Fraction
 
 from defray.controller.ask import Ask, Funds, Held
-from defray.controller.scarcity import Moment, Scarcity
+from defray.controller.scarcity import Moment, Ration, Scarcity
 from defray.core.amounts import QUANTA, rho_of
 from defray.core.contract import RELATION, Contract
 from defray.errors import LedgerMismatch
-from defray.ledger.records import Purse, Terms
-from defray.ledger.store import Ledger, View
+from defray.ledger.records import Arrival, Purse, Terms
+from defray.ledger.store import Ledger, Transaction, View
 from defray.policy.choices import GATES
 from defray.policy.demand import WINDOW, Pace
 from defray.policy.weights import Weights
@@ -42,7 +42,7 @@ def probe_of(contract: Contract) -> Fraction:
 
 
 class Transcript:
-    """A contract's ledger as its asks read it.  Safe to share between threads."""
+    """A contract's ledger as its asks see it.  Safe to share between threads."""
 
     def __init__(self, contract: Contract, ledger: Ledger) -> None:
         self._contract = contract
@@ -50,7 +50,7 @@ class Transcript:
         self._policy = GATES[contract.gate](contract.horizon)
         self._weights = _weights(contract) if self._policy.weighted and contract.xi else None
         self._pace = Pace([float(rho) for rho in contract.forecast])
-        self.domain_json = contract.domain.to_json()
+        self._domain = contract.domain.to_json()
         self.joined: int | None = None
         """The data version that this session has seen or opened."""
 
@@ -123,7 +123,7 @@ class Transcript:
         epoch = view.epoch
         if epoch is None:
             return 1
-        if epoch.domain != self.domain_json:
+        if epoch.domain != self._domain:
             if self.joined is not None and self.joined < epoch.counter:
                 raise LedgerMismatch(
                     "the declared domain was changed in the contract file, and others use it already",
@@ -134,6 +134,32 @@ class Transcript:
             return epoch.counter + 1
         self.joined = epoch.counter
         return epoch.counter
+
+    def open_version(self, tx: Transaction, version: int, fingerprint: str) -> None:
+        """Open a data version, if it is still to be opened."""
+        if counter(tx) != version:
+            tx.open_epoch(fingerprint, self._domain)
+
+    def arrive(
+        self, tx: Transaction, ask: Ask, moment: Moment, rationed: Ration, spent: int
+    ) -> None:
+        """Append an ask that needed new budget to the arrivals, by which the budget is paced, once;
+        ``spent`` quanta of the answer purse were granted."""
+        scarcity, grant = moment.scarcity, rationed.grant
+        if grant is None or not scarcity.arriving:
+            return
+        granted = rho_of(min(spent, rationed.need), self._contract.rho)
+        tx.arrive(
+            Arrival(
+                number=scarcity.pace.arrivals + 1,
+                mark=ask.arrival,
+                residual=float(grant.demand.residual),
+                granted=float(granted),
+                weight=grant.demand.weight,
+                price=grant.price,
+                influence=grant.influence,
+            )
+        )
 
 
 def counter(view: View) -> int:

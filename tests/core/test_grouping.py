@@ -48,7 +48,7 @@ def test_dates_are_grouped_as_date_trunc_does(first: int, days: int, level: str)
 
 @settings(max_examples=60, deadline=None)
 @given(
-    start=st.integers(-(10**6), 10**6),
+    start=st.integers(-700_000, 10**6),  # no day before the year 1
     step=st.sampled_from([1, 5, 15, 30, 60, 360, 1440]),
     count=st.integers(1, 3000),
     data=st.data(),

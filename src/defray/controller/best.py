@@ -10,11 +10,10 @@ from typing import Final
 from defray.controller.ask import Ask, Funds, Held
 from defray.controller.plan import plan
 from defray.core.amounts import rho_of
-from defray.core.target import Relative, Spend, Within
+from defray.core.target import Goal, Relative, Spend, Within
 
 MAX_SEARCHED: Final = 200
 """The most cells of a data-dependent ask for which the best accuracy that still fits is looked for."""
-
 
 Granted = Callable[[Fraction], bool]
 """Whether so much rho would be granted whole."""
@@ -24,13 +23,11 @@ def best_fit(ask: Ask, held: Held, funds: Funds, granted: Granted) -> Ask | None
     """The same question with all tolerances stretched by the least factor at which its price, in rho, is
     ``granted`` (rounded to three digits); None where none is, or the search would take too long."""
     if ask.depends_on_data:
-        if len(ask.compiled.cells) > MAX_SEARCHED:
-            return None
-    else:
-        few, known = _alike(ask, held)
-        found = _best_fit(few, known, funds, granted)
-        return None if found is None else replace(ask, goals=found.goals)
-    return _best_fit(ask, held, funds, granted)
+        many = len(ask.compiled.cells) > MAX_SEARCHED
+        return None if many else _best_fit(ask, held, funds, granted)
+    few, known = _alike(ask, held)
+    found = _best_fit(few, known, funds, granted)
+    return None if found is None else replace(ask, goals=found.goals)
 
 
 def _alike(ask: Ask, held: Held) -> tuple[Ask, Held]:
@@ -67,7 +64,7 @@ def _best_fit(ask: Ask, held: Held, funds: Funds, granted: Granted) -> Ask | Non
     return rounded if fits(rounded) else ask.scaled(high)
 
 
-def _three_digits(goal: Within | Relative | Spend) -> Within | Relative | Spend:
+def _three_digits(goal: Goal) -> Goal:
     """Rounded to three digits on the cheaper side."""
     if isinstance(goal, Within):
         return Within(_round(goal.amount, up=True))

@@ -7,7 +7,7 @@ where the quote says exact the charge equals it to the last digit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
@@ -63,6 +63,11 @@ class Purchase:
         return max(self.charges)
 
 
+def charged(purchases: Iterable[Purchase], purse: Purse | None = None) -> int:
+    """Quanta of several measurements, which add up (composition): in all, or from one purse."""
+    return sum(p.charge for p in purchases if purse in (None, p.purse))
+
+
 @dataclass(frozen=True)
 class Step:
     """What to buy next.  ``final``: this meets every target that can be met; otherwise measure, then plan
@@ -76,8 +81,8 @@ class Step:
 
     @property
     def charge(self) -> int:
-        """Quanta of the whole step: different measures of one region add up (composition)."""
-        return sum(p.charge for p in self.purchases)
+        """Quanta of the whole step."""
+        return charged(self.purchases)
 
     @property
     def hopeless(self) -> bool:
@@ -116,9 +121,7 @@ def plan(ask: Ask, held: Held, funds: Funds) -> Step:
     now = _bill(
         ask, held, funds, needs, lambda n: None if n.final or n.purse != purse else n.wants, purse
     )
-    if purse == "diagnostic" and sum(p.charge for p in now) > quanta_down(
-        funds.diagnostic, funds.total
-    ):
+    if purse == "diagnostic" and charged(now) > quanta_down(funds.diagnostic, funds.total):
         return plan(ask, held, replace(funds, probe=Fraction(0)))  # the purse is as good as empty
     return Step(now, False, purse, tuple(needs))
 
@@ -143,7 +146,7 @@ def _diagnostic(ask: Ask, held: Held, funds: Funds, step: Step) -> Step | None:
         for b, cells in sorted(wanted.items())
     )
     bought = tuple(p for p in made if p is not None)
-    charge = sum(p.charge for p in bought)
+    charge = charged(bought)
     if not bought or rho_of(charge, funds.total) > funds.diagnostic or charge > step.charge:
         return None
     return Step(bought, False, "diagnostic", step.needs)
@@ -250,14 +253,14 @@ def _purchase(
     noise: dict[Fraction, tuple[float, Fraction, int]] = {}
     for i, a in missing.items():
         if a not in noise:
-            noise[a] = _noise(a, block.reach, lattice, funds.total, given=given)
+            noise[a] = noise_for(a, block.reach, lattice, funds.total, given=given)
         sigmas[i], precisions[i], charges[i] = noise[a]
     return Purchase(
         at, lattice.bits, tuple(sigmas), tuple(precisions), tuple(charges), purse, given
     )
 
 
-def _noise(
+def noise_for(
     missing: Fraction, reach: Fraction, lattice: Lattice, total: Fraction, *, given: bool
 ) -> tuple[float, Fraction, int]:
     """(sigma, precision, quanta) that add ``missing`` precision: a target is met and its charge rounded
@@ -295,8 +298,8 @@ class Price:
     @property
     def rest(self) -> int:
         """The least quanta that it takes from the answer purse."""
-        first = self.step.charge
-        return max(self.low, first) - (first if self.step.purse == "diagnostic" else 0)
+        step = self.step
+        return max(self.low, step.charge) - charged(step.purchases, "diagnostic")
 
 
 def price(ask: Ask, held: Held, funds: Funds) -> Price:
@@ -315,14 +318,13 @@ def price(ask: Ask, held: Held, funds: Funds) -> Price:
     low = first
     if len(ask.goals) == 1:  # else what one aggregate buys may make another cheaper
         least = _bill(ask, held, funds, step.needs, lambda n: n.wants if n.final else n.least)
-        low = max(first, sum(p.charge for p in least))
-    left = quanta_down(funds.spendable, funds.total) + (first if step.purse != "answer" else 0)
-    high = left
+        low = max(first, charged(least))
+    high = left = quanta_down(funds.spendable, funds.total) + charged(step.purchases, "diagnostic")
     if all(n.final or n.most is not None for row in step.needs for n in row):
         # Top-ups of one cell add up to its whole price.  Of many cells, each step charges the dearest, which
         # need not be the same one every time.
         most = _bill(ask, held, funds, step.needs, lambda n: n.wants if n.final else n.most)
-        whole = sum(p.charge for p in most) + MAX_STEPS
+        whole = charged(most) + MAX_STEPS
         high = min(left, whole if len(ask.compiled.cells) == 1 else 4 * whole)
     return Price(step, low, max(low, high), exact=False)
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from defray.controller.ask import Ask, Funds, Held
 from defray.controller.linear import Linear
-from defray.controller.plan import Purchase
+from defray.controller.plan import Purchase, Step, charged
 from defray.controller.rule import Estimate, Rule
 from defray.controller.rules import rules_of
 from defray.core.amounts import rho_of, support_of
@@ -43,7 +43,21 @@ class Bought:
 
     before: Held
     after: Held
-    purchases: Sequence[Purchase]
+    purchases: Sequence[Purchase] = ()
+
+    def with_step(self, step: Step, after: Held) -> Bought:
+        """And one step more, once it was measured."""
+        return Bought(self.before, after, (*self.purchases, *step.purchases))
+
+    @property
+    def charged(self) -> int:
+        """Quanta in all."""
+        return charged(self.purchases)
+
+    @property
+    def spent(self) -> int:
+        """Quanta of the answer purse."""
+        return charged(self.purchases, "answer")
 
     def charge(self, blocks: Sequence[int], cell: int) -> int:
         return sum(p.charges[cell] for p in self.purchases if p.block in blocks)
@@ -62,7 +76,7 @@ def answer_of(
     ``shortfall`` how much rho was not granted for them."""
     question = ask.compiled.question
     rows, met = rows_of(ask, bought, funds)
-    paid = rho_of(sum(p.charge for p in bought.purchases), funds.total)
+    paid = rho_of(bought.charged, funds.total)
     scratch = Fraction(0)
     for aggregate in question.aggregates:
         own = [r.charged_rho + r.reused_rho for r in rows if r.aggregate == aggregate.alias]

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from defray.controller.ask import Ask, Held
 from defray.controller.linear import Linear
-from defray.controller.plan import Purchase, Step, expected
+from defray.controller.plan import Purchase, Step, charged, expected
 from defray.controller.present import items_of, reused, version_notes
 from defray.controller.refuse import best_goals, reason
 from defray.controller.rules import rules_of
@@ -23,7 +23,7 @@ def quote_of(ask: Ask, moment: Moment, rationed: Ration, bought: Sequence[Purcha
     low, high = rho_of(price.low, total), rho_of(price.high, total)
     first = rho_of(step.charge, total)
     whole = rationed.whole
-    high_rest = high - (first if step.purse == "diagnostic" else 0)
+    high_rest = rho_of(price.high - charged(step.purchases, "diagnostic"), total)
     fits = whole and high_rest <= funds.answer and first <= funds.left(step.purse)
     credit = sum(
         (

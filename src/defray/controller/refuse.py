@@ -36,7 +36,7 @@ def refusal_of(
     needed = rho_of(rationed.lacking, funds.total)
     best = best_goals(ask, moment) if search else None
     if needed > funds.answer:
-        return over_budget(ask, needed, funds.answer, "answer", moment.scarcity.cap, best)
+        return over_budget(ask, needed, funds.answer, moment.scarcity.cap, best)
     return held_back(ask, needed, funds.answer, reason(rationed, moment.scarcity), best)
 
 
@@ -82,23 +82,18 @@ def best_goals(ask: Ask, moment: Moment) -> dict[str, str] | None:
 
 
 def over_budget(
-    ask: Ask,
-    asked: Fraction,
-    available: Fraction,
-    purse: str,
-    cap: Fraction,
-    best: Mapping[str, str] | None,
+    ask: Ask, asked: Fraction, available: Fraction, cap: Fraction, best: Mapping[str, str] | None
 ) -> BudgetRefused:
-    """The contract's purse does not hold what the residual costs."""
+    """The answer purse does not hold what the residual costs."""
     if best is None:
         hint = "ask for less accuracy or fewer groups; answers already bought stay free"
     else:
         hint = f"the best accuracy that still fits is {_shown(ask, best)}"
     return BudgetRefused(
         f"this needs {show_rho(asked)} rho; {show_rho(available)} of the contract's "
-        f"{show_rho(cap)} rho for {purse}s remain ({show_rho(asked - available)} too little)",
+        f"{show_rho(cap)} rho for answers remain ({show_rho(asked - available)} too little)",
         hint=hint,
-        limit=f"contract, {purse} budget",
+        limit="contract, answer budget",
         asked=float(asked),
         remaining=float(available),
         best=best,

@@ -1,4 +1,4 @@
-"""What a scarce budget grants an ask: its weight, its policy's decision, and the step cut down to it.
+"""What a scarce budget grants an ask: its policy's decision, and the step cut down to it.
 
 Everything here follows from the contract, the transcript and charged diagnostics (design: controller, step
 5; privacy conditions L1 and L3): no decision depends on uncharged data.
@@ -6,25 +6,22 @@ Everything here follows from the contract, the transcript and charged diagnostic
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from statistics import median
 
 from defray.controller.ask import Ask, Funds, Held
-from defray.controller.linear import Linear
 from defray.controller.plan import Price, cut, expected, plan, within
-from defray.controller.rule import Rule
-from defray.controller.rules import rules_of
-from defray.core.amounts import precision_of, quanta_down, rho_of
+from defray.controller.weigh import weigh
+from defray.core.amounts import quanta_down, rho_of
 from defray.policy.demand import Demand, Pace
 from defray.policy.gates import Policy
-from defray.policy.weights import Diagnosis, Weights
+from defray.policy.weights import Weights
 
 ALL_BUT = 1 - Fraction(1, 2**40)
 """Who is granted so much of what is needed, or left, is granted all of it."""
 
 DIGITS = Fraction(1, 2**30)
+"""How closely a policy's price is found, relatively."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +34,11 @@ class Scarcity:
     cap: Fraction
     weights: Weights | None = None
     arrived: bool = False
+
+    @property
+    def arriving(self) -> bool:
+        """Whether the ask at hand, if it needs new budget, is one more arrival, which paces the others."""
+        return self.policy.paced and not self.arrived
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class Grant:
 class Ration:
     """A price as the policy grants it: ``price.step`` may be ``cut`` down, or hold nothing.  ``need`` is
     what meeting the targets takes from the answer purse, in quanta, of which ``spent`` are paid; ``grant``
-    is None where nothing is bought."""
+    is None where nothing has to be bought, or can be."""
 
     price: Price
     need: int
@@ -120,7 +122,9 @@ def ration(
     if not need:  # the diagnostic alone is enough
         return Ration(estimate, need, decide(demand, scarcity), spent)
     weighing = estimate.step.purse == "diagnostic"
-    weight, influence = (1.0, None) if weighing else weigh(ask, before, held, funds, scarcity)
+    weight, influence = 1.0, None
+    if scarcity.weights is not None and not weighing:
+        weight, influence = weigh(ask, before, held, funds.probe, scarcity.weights, scarcity.pace)
     grant = decide(replace(demand, weight=weight), scarcity, influence)
     light = heavy = grant
     if weighing and scarcity.weights is not None:
@@ -174,51 +178,3 @@ def grants(rho: Fraction, funds: Funds, scarcity: Scarcity) -> bool:
     if rho > funds.spendable:
         return False
     return not rho or decide(Demand(rho, funds.answer, scarcity.cap), scarcity).whole
-
-
-def weigh(
-    ask: Ask, before: Held, held: Held, funds: Funds, scarcity: Scarcity
-) -> tuple[float, float | None]:
-    """(weight, QIF) of an ask: of several cells the median one's; (1, None) where none is diagnosed."""
-    weights = scarcity.weights
-    if weights is None:
-        return 1.0, None
-    found = [
-        weights.influence(diagnosis)
-        for rule in rules_of(ask)
-        for i, empty in enumerate(rule.block("count").empty)
-        if not empty and (diagnosis := diagnose(rule, i, before, held, funds)) is not None
-    ]
-    if not found:
-        return 1.0, None
-    influence = median(found)
-    return weights.weight(influence, scarcity.pace), influence
-
-
-def diagnose(rule: Rule, cell: int, before: Held, held: Held, funds: Funds) -> Diagnosis | None:
-    """What is known of a cell's magnitude, in units of its sensitivity to one row; None if that is less
-    than a diagnostic tells."""
-    now, then = _known(rule, cell, held), _known(rule, cell, before)
-    least = precision_of(funds.probe, rule.block("count").reach)
-    if now is None or now[0] < float(least) * (1 - 1e-9):
-        return None
-    precision, value = now
-    sd = 1 / math.sqrt(precision)
-    if then is None or then[0] >= precision:
-        return Diagnosis(value, sd)
-    more = precision - then[0]
-    fresh = (precision * value - then[0] * then[1]) / more
-    return Diagnosis(value, sd, fresh - then[1], math.sqrt(1 / more + 1 / then[0]))
-
-
-def _known(rule: Rule, cell: int, held: Held) -> tuple[float, float] | None:
-    """(precision, value) per unit of sensitivity to one row."""
-    rows = rule.block("count").reach
-    if isinstance(rule, Linear):
-        each = rule.reach / rows
-        precision = rule.precision(cell, held)
-        if not precision:
-            return None
-        return float(precision * each * each), float(rule.value(cell, held) / each)
-    known = held.known[rule.parts["count"]][cell]
-    return (float(known.precision), float(known.value)) if known.precision else None

@@ -13,12 +13,8 @@ from typing import Any
 
 from defray.core.contract import RELATION
 from defray.core.grouping import Label
+from defray.core.validity import DEFAULT
 from defray.errors import MissingExtra
-
-FIXED = (
-    "valid if you decided to ask before seeing any answer to this question; "
-    "error against the table as the contract declares it"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +68,7 @@ def _finite(x: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One line of a bill: a measure, the purse it is paid from, what it costs and what was credited."""
+    """One line of a bill: a measure, the purse it is paid from, what it costs and how many cells it has."""
 
     measure: str
     purse: str
@@ -95,8 +91,8 @@ class Answer:
     ``question`` is the canonical SQL that was answered (a snapped predicate is visible there);
     ``charged_rho`` is what the contract was charged, ``items`` its bill; ``remaining_rho`` is what is left
     for answers; ``met`` tells whether every cell, shown or not, reached its target, and ``shortfall_rho``
-    how much rho was not granted to reach it.  A one-row answer has
-    the row's fields as its own: ``answer.value``, ``answer.low`` ...
+    how much rho was not granted to reach it.  A one-row answer has the row's fields as its own:
+    ``answer.value``, ``answer.low`` ...
     """
 
     question: str
@@ -110,7 +106,7 @@ class Answer:
     data_version: int
     met: bool
     shortfall_rho: float = 0.0
-    validity: str = FIXED
+    validity: str = DEFAULT.label
     notes: tuple[str, ...] = ()
     relation: str = RELATION
 
@@ -283,7 +279,7 @@ class Quote:
     achieves: Mapping[str, float] | None = None
     best: Mapping[str, str] | None = None
     notes: tuple[str, ...] = field(default=())
-    validity: str = FIXED
+    validity: str = DEFAULT.label
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -16,7 +16,7 @@ from defray.core.domain import Domain
 RELATION = "add/remove one unit"
 
 Purse = Literal["answer", "diagnostic"]
-"""The two caps inside the one budget: for answers, and for the diagnostics of relative targets."""
+"""The two caps inside the one budget: for answers, and for diagnostics (of relative targets; of weights)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from functools import lru_cache
 from typing import Any, Final, Literal
 
 from defray.core.amounts import dyadic_up
-from defray.core.answer import FIXED
 from defray.errors import TargetError
 
 Kind = Literal["fixed", "anytime", "looks", "confirm"]
@@ -70,7 +69,7 @@ class Validity:
             )
         if self.kind == "confirm":
             return f"valid whatever was asked before: from a release of its own; {_AGAINST}"
-        return FIXED
+        return f"valid if you decided to ask before seeing any answer to this question; {_AGAINST}"
 
 
 DEFAULT: Final = Validity()

@@ -13,11 +13,28 @@ from fractions import Fraction
 from typing import Final
 
 from defray.core.amounts import QUANTA
-from defray.errors import LedgerError
+from defray.errors import LedgerCorrupt, LedgerError
 from defray.ledger.records import PURSES, UNKNOWN, Arrival, Known, Release, Terms
 from defray.support.known import credited
 
 _TAG: Final = re.compile("[0-9a-f]{32}")
+
+
+def ended() -> LedgerError:
+    """Nothing can be appended to a contract that was closed."""
+    return LedgerError(
+        "the contract was closed; it answers no more questions",
+        hint="its certificate and history can still be read",
+    )
+
+
+def append_refused(what: str, **context: str) -> LedgerCorrupt:
+    """A caller's fault: it has to decide before it appends."""
+    return LedgerCorrupt(
+        f"The ledger refused an append: {what}.",
+        hint="This is a fault of the caller; nothing was kept.",
+        **context,
+    )
 
 
 def check_terms(terms: Terms) -> None:

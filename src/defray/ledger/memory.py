@@ -21,8 +21,10 @@ from typing import Any, NoReturn, Self
 
 from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError
 from defray.ledger.checks import (
+    append_refused,
     arrival_fault,
     check_terms,
+    ended,
     fold,
     fold_arrival,
     folded,
@@ -201,10 +203,7 @@ class MemoryTransaction(MemoryView):
         if self._spoiled:
             self._fail("an earlier step of this transaction failed")
         if now.closed:
-            raise LedgerError(
-                "the contract was closed; it answers no more questions",
-                hint="its certificate and history can still be read",
-            )
+            raise ended()
         self._spoiled = True
         return now
 
@@ -229,10 +228,7 @@ class MemoryTransaction(MemoryView):
         return self._known
 
     def _fail(self, what: str) -> NoReturn:
-        raise LedgerCorrupt(
-            f"The ledger refused an append: {what}.",
-            hint="This is a fault of the caller; nothing was kept.",
-        )
+        raise append_refused(what)
 
 
 class MemoryLedger:

@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from defray.errors import LedgerCorrupt, LedgerError
-from defray.ledger.checks import arrival_fault, fold, fold_arrival, folded, obstacles
+from defray.ledger.checks import (
+    append_refused,
+    arrival_fault,
+    ended,
+    fold,
+    fold_arrival,
+    folded,
+    obstacles,
+)
 from defray.ledger.pool import forked
 from defray.ledger.records import (
     GENESIS,
@@ -258,10 +266,7 @@ class SqliteTransaction(SqliteView):
         if self.spoiled:
             raise self._fault("an earlier step of this transaction failed")
         if self.closed:
-            raise LedgerError(
-                "the contract was closed; it answers no more questions",
-                hint="its certificate and history can still be read",
-            )
+            raise ended()
         return sql
 
     def _add(self, kind: str, body: dict[str, Any]) -> int:
@@ -304,8 +309,4 @@ class SqliteTransaction(SqliteView):
         )
 
     def _fault(self, what: str) -> LedgerCorrupt:
-        return LedgerCorrupt(
-            f"The ledger refused an append: {what}.",
-            hint="This is a fault of the caller; nothing was kept.",
-            path=str(self._path),
-        )
+        return append_refused(what, path=str(self._path))

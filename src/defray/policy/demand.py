@@ -89,6 +89,10 @@ class Pace:
         self.arrivals += 1
         self.price = price
 
+    def left(self, horizon: int) -> int:
+        """N_t: the arrivals that are still expected, the one at hand among them; at least 1."""
+        return max(1, horizon - self.arrivals)
+
     def seen(self, demand: Demand) -> tuple[array[float], array[float]]:
         """Residuals and weights of what was forecast and seen, this demand included."""
         residuals, weights = self._residuals[:], self._weights[:]

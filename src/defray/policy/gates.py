@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import ClassVar, Protocol
 
 from defray.policy.demand import Amount, Demand, Pace
-from defray.policy.price import at_price, fluid_price
+from defray.policy.price import at_price, descended, fluid_price
 
 
 class Policy(Protocol):
@@ -79,8 +79,7 @@ class Fluid(Unpriced):
     weighted: ClassVar[bool] = True
 
     def price(self, demand: Demand, pace: Pace) -> float:
-        ahead = max(0, self.horizon - pace.arrivals - 1)
-        return fluid_price(demand, ahead, *pace.seen(demand))
+        return fluid_price(demand, pace.left(self.horizon) - 1, *pace.seen(demand))
 
     def grant(self, demand: Demand, pace: Pace) -> Amount:
         return at_price(demand, self.price(demand, pace))
@@ -125,9 +124,8 @@ class Dual:
         return at_price(demand, pace.price)
 
     def after(self, demand: Demand, granted: Amount, pace: Pace) -> float:
-        left = max(1, self.horizon - pace.arrivals)
         eta = 2 * pace.mean_weight(demand) / math.sqrt(self.horizon)
-        return max(0.0, pace.price + eta * (float(granted) - float(demand.available) / left))
+        return descended(demand, granted, pace, self.horizon, eta)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from defray.policy.demand import Amount, Demand
+from defray.policy.demand import Amount, Demand, Pace
 
 
 def at_price(demand: Demand, price: float) -> Amount:
@@ -52,3 +52,10 @@ def fluid_price(
         if price + step <= price:
             return price
         price += step
+
+
+def descended(demand: Demand, granted: Amount, pace: Pace, horizon: int, eta: float) -> float:
+    """The next price by dual descent: it rises with a grant above the even share of what is left and falls
+    with one below, ``mu' = [mu + eta (granted - avail/N_t)]_+``."""
+    even = float(demand.available) / pace.left(horizon)
+    return max(0.0, pace.price + eta * (float(granted) - even))

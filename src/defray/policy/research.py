@@ -24,7 +24,7 @@ class Proportional(Unpriced):
 
     def grant(self, demand: Demand, pace: Pace) -> Amount:
         residuals, _ = pace.seen(demand)
-        ahead = max(0, self.horizon - pace.arrivals - 1)
+        ahead = pace.left(self.horizon) - 1
         need = float(demand.residual) + ahead * sum(residuals) / len(residuals)
         available = float(demand.available)
         return min(available, float(demand.residual) * min(1.0, available / need))
@@ -64,7 +64,7 @@ class AllOrNothingFluid(Unpriced):
 
     def grant(self, demand: Demand, pace: Pace) -> Amount:
         residuals, _ = pace.seen(demand)
-        left = max(1, self.horizon - pace.arrivals)
+        left = pace.left(self.horizon)
         load, cutoff = 0.0, 0.0
         for residual in sorted(residuals):
             load += residual * left / len(residuals)

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from defray.policy.demand import Amount, Demand, Pace
 from defray.policy.gates import Fluid, Satisfy, Unpriced
-from defray.policy.price import at_price
+from defray.policy.price import at_price, descended
 
 MODEST: Final = 2
 """An ask of up to so many even shares is modest."""
@@ -54,10 +54,9 @@ class Steady:
         return at_price(demand, self.price(demand, pace))
 
     def after(self, demand: Demand, granted: Amount, pace: Pace) -> float:
-        left = max(1, self.horizon - pace.arrivals)
         late = min(1.0, pace.arrivals / self.horizon)
         eta = pace.mean_weight(demand) * (1 + 3 * late) / math.sqrt(self.horizon)
-        return max(0.0, pace.price + eta * (float(granted) - float(demand.available) / left))
+        return descended(demand, granted, pace, self.horizon, eta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +75,8 @@ class Modest(Unpriced):
     weighted: ClassVar[bool] = False
 
     def grant(self, demand: Demand, pace: Pace) -> Amount:
-        left = max(1, self.horizon - pace.arrivals)
         fits = demand.residual <= demand.available
-        if fits and demand.residual * left <= MODEST * demand.available:
+        if fits and demand.residual * pace.left(self.horizon) <= MODEST * demand.available:
             return demand.residual
         return Satisfy(self.horizon).grant(demand, pace)
 
@@ -99,7 +97,7 @@ class Generous(Unpriced):
         whole = Modest(self.horizon).grant(demand, pace)
         if whole:
             return whole
-        crumb = demand.available / (CRUMB * max(1, self.horizon - pace.arrivals))
+        crumb = demand.available / (CRUMB * pace.left(self.horizon))
         return min(demand.residual, crumb)
 
 

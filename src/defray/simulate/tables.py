@@ -167,10 +167,9 @@ class CountedSource:
         if given is None:
             atoms, places = np.unique(self.atoms(name), return_inverse=True)
             each = [units_of(column, representative(column, atom)) for atom in atoms.tolist()]
-            largest = max(map(abs, each), default=0)
         else:
             each, places = given.tolist(), np.arange(self.entries)
-            largest = max(map(abs, each), default=0)
+        largest = max(map(abs, each), default=0)
         whole = np.int64 if largest * max(self.rows, 1) <= MAX_TOTAL else object
         return np.array(each, dtype=whole)[places]
 

@@ -14,8 +14,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from defray.core.amounts import QUANTA, quanta_down, quanta_up, rho_of
-from defray.core.target import Lattice, sigma_at_least, sigma_at_most
+from defray.controller.plan import noise_for
+from defray.core.amounts import QUANTA, precision_of, quanta_down, rho_of
+from defray.core.target import Lattice
 from defray.policy.choices import GATES
 from defray.policy.demand import Demand, Pace
 from defray.policy.gates import Policy
@@ -54,14 +55,11 @@ SPENDERS: Final[Mapping[str, Spender]] = {
 
 @lru_cache(maxsize=16384)
 def rounded(asked: int, given: bool) -> tuple[float, int]:
-    """As the controller rounds: a spend that is given is floored and sigma rounded up to fit it; a target
-    rounds sigma down and its charge up."""
-    rho = rho_of(asked, RHO)
-    if given:
-        quanta = quanta_down(rho, RHO)
-        return sigma_at_least(rho_of(quanta, RHO), ONE)[0], quanta
-    sigma, _ = sigma_at_most(2 * rho, LATTICE)
-    return sigma, quanta_up(1 / (2 * Fraction(sigma) ** 2), RHO)
+    """The controller's own: a spend that is given is floored and sigma rounded up to fit it; a target rounds
+    sigma down and its charge up."""
+    precision = precision_of(rho_of(asked, RHO), ONE)
+    sigma, _, quanta = noise_for(precision, ONE, LATTICE, RHO, given=given)
+    return sigma, quanta
 
 
 def _losses(
