@@ -70,19 +70,13 @@ class Filter(RuleBasedStateMachine):
             assert fits == (after.max() <= CAP)
         if fits:
             assert after.max() <= CAP
-            for one in batch:
-                self.charges.add(*one)
+            self.charges = self.charges.plus(batch)
             assert self.charges.worst() <= CAP
             self.truth = after
             self.released += batch
         else:
             assert self.charges.worst() == before  # what was refused left no trace
-            trial = Charges.restored(
-                self.charges.snapshot(), self.atoms, self.by, self.charges.limit
-            )
-            for one in batch:
-                trial.add(*one)
-            assert trial.worst() > CAP
+            assert restored(self.charges).plus(batch).worst() > CAP
 
     @rule(data=st.data())
     def offer(self, data):
@@ -116,10 +110,23 @@ class Filter(RuleBasedStateMachine):
 
     @rule()
     def remember(self):
-        """A snapshot gives the same filter."""
-        again = Charges.restored(self.charges.snapshot(), self.atoms, self.by, self.charges.limit)
+        """What is kept by attribute set gives the same filter."""
+        again = restored(self.charges)
         assert again.worst() == self.charges.worst()
         self.charges = again
+
+    @rule(data=st.data())
+    def go_elsewhere(self, data):
+        """What is added to a filter is not seen by those who hold it, whatever they work out meanwhile."""
+        batch = data.draw(st.lists(releases(self.atoms), min_size=1, max_size=3))
+        looks = [lambda f: f.worst(), *(lambda f, i=i: f.strip(i) for i in range(len(self.atoms)))]
+        before = restored(self.charges)
+        data.draw(st.sampled_from(looks))(self.charges)
+        other = self.charges.plus(batch)
+        data.draw(st.sampled_from(looks))(other)
+        for look in looks:
+            assert np.array_equal(look(self.charges), look(before))
+            assert np.array_equal(look(other), look(before.plus(batch)))
 
     @precondition(lambda self: hasattr(self, "charges"))
     @invariant()
@@ -130,6 +137,11 @@ class Filter(RuleBasedStateMachine):
             assert worst == self.truth.max()
         if self.whole:
             assert self.charges.exact
+
+
+def restored(charges: Charges) -> Charges:
+    again = Charges(charges.atoms, charges.charge_by, charges.limit)
+    return again.plus([*charges.sets().items(), ((), charges.everywhere)])
 
 
 def bound(atoms, by, released) -> int:
@@ -156,7 +168,7 @@ def test_disjoint_regions_do_not_compete():
         only = np.zeros((10, 3), np.int64)
         only[n] = QUANTA
         assert filter_.fits([((0, 1), only)], QUANTA)
-        filter_.add((0, 1), only)
+        filter_ = filter_.plus([((0, 1), only)])
     assert filter_.worst() == QUANTA
     assert not filter_.fits([((0,), [1] + [0] * 9)], QUANTA)
     assert filter_.remaining((1,), QUANTA).tolist() == [0, 0, 0]
@@ -170,7 +182,7 @@ def test_columns_to_charge_by_are_exact_where_the_domain_is_too_large():
         for day in range(4):
             quanta = np.zeros((4, 50), np.int64)
             quanta[day] = 7
-            filter_.add((0, day + 1), quanta)
+            filter_ = filter_.plus([((0, day + 1), quanta)])
         assert filter_.worst() == worst
         assert filter_.exact == bool(by)
     assert filter_.strip(0).tolist() == [7, 7, 7, 7]  # asked by day, the days are told apart
@@ -183,8 +195,8 @@ def test_sets_that_meet_are_added_cell_by_cell_while_they_fit():
     far[29, 29] = 5
     for limit, worst in ((27_000, 5), (26_999, 10)):
         filter_ = Charges((30, 30, 30), limit=limit)
-        filter_.add((0, 1), edge)
-        filter_.add((1, 2), far)
+        filter_ = filter_.plus([((0, 1), edge)])
+        filter_ = filter_.plus([((1, 2), far)])
         assert filter_.worst() == worst
 
 
@@ -195,7 +207,7 @@ def test_the_order_of_releases_makes_no_difference_where_it_is_exact(order):
     made = [(a, rng.integers(0, 50, [3] * len(a))) for a in sets]
     filter_ = Charges((3, 3, 3, 3))
     for i in order:
-        filter_.add(*made[i])
+        filter_ = filter_.plus([made[i]])
     assert filter_.exact
     assert filter_.worst() == brute((3, 3, 3, 3), made).max()
 
@@ -218,8 +230,8 @@ def test_counts_and_sums_share_cells_exactly(asked, one, other):
     for n, s, both, sigma in asked:
         b = np.array([1.0, 1.0 if both else 0.0])
         cell = charges_at_ends(n * b, s * b, low, high, sigma, rho)
-        ends.add((0, 1), cell)
-        safe.add((0,), cell.max(-1))
+        ends = ends.plus([((0, 1), cell)])
+        safe = safe.plus([((0,), cell.max(-1))])
         for c, e in itertools.product(range(2), range(2)):
             u = Fraction((low, high)[e])
             reach = Fraction(n * b[c]) + Fraction(s * b[c]) * u
@@ -234,16 +246,18 @@ def test_a_count_and_its_centred_sum_are_cheaper_together_than_their_maxima():
     m = charges_at_ends([1.0], [-1.0], -1.0, 1.0, 1.0, Fraction(1))
     joint, apart = Charges((2,)), Charges((2,))
     for q in (n, m):
-        joint.add((0,), q[0])
-        apart.add((), q[0].max())
+        joint = joint.plus([((0,), q[0])])
+        apart = apart.plus([((), q[0].max())])
     assert joint.worst() * 2 == apart.worst()
 
 
 def test_marginals_and_closed_epochs_are_charged_everywhere():
     filter_ = Charges((5, 1))
-    filter_.add((), 30)
-    filter_.add((1,), [10])  # a column of one atom: everywhere as well
-    filter_.add((0,), charges([0, 0, 1, 0, 0], 2.0**20, Fraction(1, 1)) * 0 + [0, 0, 5, 0, 0])
+    filter_ = filter_.plus([((), 30)])
+    filter_ = filter_.plus([((1,), [10])])  # a column of one atom: everywhere as well
+    filter_ = filter_.plus(
+        [((0,), charges([0, 0, 1, 0, 0], 2.0**20, Fraction(1, 1)) * 0 + [0, 0, 5, 0, 0])]
+    )
     assert filter_.worst() == 45
     assert filter_.remaining((), 50).tolist() == 5
     assert filter_.remaining((0, 1), 50).ravel().tolist() == [10, 10, 5, 10, 10]
@@ -252,25 +266,31 @@ def test_marginals_and_closed_epochs_are_charged_everywhere():
 
 def test_huge_charges_are_refused_and_never_wrap_around():
     filter_ = Charges((2,))
-    filter_.add((0,), [2**61, 0])
+    filter_ = filter_.plus([((0,), [2**61, 0])])
     assert not filter_.fits([((0,), [2**61, 0]), ((), 2**61)], 2**61)
-    filter_.add((0,), [0, 2**60])
+    filter_ = filter_.plus([((0,), [0, 2**60])])
     with pytest.raises(OverflowError):
-        filter_.add((0,), [2**61, 0])
+        filter_ = filter_.plus([((0,), [2**61, 0])])
     assert filter_.worst() == 2**61
 
 
 @pytest.mark.parametrize("bad", [[-1, 0], [0.5, 0]])
 def test_charges_are_whole_and_not_negative(bad):
     filter_ = Charges((2,))
-    for use in (lambda q: filter_.add((0,), q), lambda q: filter_.fits([((0,), q)], 9)):
+    for use in (lambda q: filter_.plus([((0,), q)]), lambda q: filter_.fits([((0,), q)], 9)):
         with pytest.raises(ValueError, match="whole"):
             use(bad)
 
 
 def test_columns_ascend():
     with pytest.raises(ValueError, match="ascending"):
-        Charges((2, 2)).add((1, 0), np.zeros(4))
+        Charges((2, 2)).plus([((1, 0), np.zeros(4))])
+
+
+@pytest.mark.parametrize("columns", [(2,), (-1,), (-1, 0)])
+def test_there_are_no_other_columns(columns):
+    with pytest.raises(ValueError, match="columns"):
+        Charges((2, 2)).plus([(columns, np.zeros(2 ** len(columns)))])
 
 
 def test_too_many_cells_to_charge_by_are_refused():

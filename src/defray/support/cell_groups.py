@@ -9,8 +9,7 @@ columns.  Where that is too large, the sum of maxima is still never too small.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,65 +18,90 @@ AttributeSet = tuple[int, ...]
 Quanta = NDArray[np.int64]
 
 
-@dataclass(slots=True, eq=False)
 class Group:
-    """The charges of some attribute sets (``members``) on one array over all their columns.  New charges wait
-    in ``pending`` until an exact figure is wanted."""
+    """The charges of some attribute sets (``members``) on one array over all their columns.
 
-    columns: AttributeSet
-    cells: Quanta
-    members: set[AttributeSet]
-    pending: dict[AttributeSet, Quanta] = field(default_factory=dict)
-    known: dict[AttributeSet, Quanta] = field(default_factory=dict)
-    shared: bool = False
+    It never changes, so it may be shared.  What is worked out on demand is kept; two threads that work out
+    the same keep equal things.
+    """
+
+    __slots__ = ("_dearest", "_newest", "_state", "columns", "members")
+
+    def __init__(
+        self,
+        columns: AttributeSet,
+        members: frozenset[AttributeSet],
+        cells: Quanta,
+        pending: Mapping[AttributeSet, Quanta],
+    ) -> None:
+        self.columns = columns
+        self.members = members
+        self._state = (
+            cells,
+            pending,
+        )  # what waits is added to the cells when an exact figure is wanted
+        self._newest: AttributeSet = ()
+        self._dearest: dict[AttributeSet, Quanta] = {}
 
     @classmethod
     def empty(cls, columns: AttributeSet, atoms: Sequence[int]) -> Group:
-        return cls(columns, np.zeros([atoms[i] for i in columns], np.int64), set())
+        return cls(columns, frozenset(), np.zeros([atoms[i] for i in columns], np.int64), {})
 
     @property
     def extra(self) -> int:
         """Cells of the array, where it is not the array of a member anyway."""
-        return 0 if self.columns in self.members else self.cells.size
+        return 0 if self.columns in self.members else self._state[0].size
 
-    def add(self, attributes: AttributeSet, added: Quanta) -> None:
-        waiting = self.pending.get(attributes)
-        self.pending[attributes] = added.copy() if waiting is None else waiting + added
+    def plus(self, attributes: AttributeSet, added: Quanta) -> Group:
+        """With more charges on an attribute set.  What is known of the dearest cells stays known where it
+        tells the set's cells apart: charging one set again and again takes the time of its own cells."""
+        cells, pending = self._state
+        made = Group(
+            self.columns,
+            self.members | {attributes},
+            cells,
+            {**pending, attributes: pending.get(attributes, 0) + added},
+        )
+        made._newest = attributes
+        for kept, dearest in dict(self._dearest).items():
+            if set(attributes).issubset(kept):
+                made._dearest[kept] = dearest + aligned(added, attributes, kept)
+        return made
+
+    def joined(self, other: Group) -> Group:
+        """With the charges and the members of a group of fewer columns."""
+        made = self.plus(other.columns, other.settled())
+        made.members = self.members | other.members
+        return made
 
     def settled(self) -> Quanta:
         """The charges of all cells."""
-        if self.pending:
-            if self.shared:
-                self.cells, self.shared = self.cells.copy(), False
-            for attributes, added in self.pending.items():
-                self.cells += aligned(added, attributes, self.columns)
-            self.pending, self.known = {}, {}
-        return self.cells
+        cells, pending = self._state
+        if pending:
+            cells = cells.copy()
+            for attributes, added in pending.items():
+                cells += aligned(added, attributes, self.columns)
+            self._state = cells, {}
+        return cells
 
     def among(self, columns: Iterable[int]) -> AttributeSet:
         return tuple(i for i in columns if i in self.columns)
 
     def dearest(self, columns: Iterable[int]) -> Quanta:
         """For each cell of those of its columns, the dearest cell that it is a part of."""
-        cells, kept = self.settled(), self.among(columns)
-        if kept not in self.known:
-            self.known[kept] = onto(cells, self.columns, kept)
-        return self.known[kept]
-
-    def dearest_after(
-        self, added: Iterable[tuple[AttributeSet, Quanta]], columns: Iterable[int]
-    ) -> Quanta:
-        """The same if that were added."""
-        cells = self.settled().copy()
-        for attributes, quanta in added:
-            cells += aligned(quanta, attributes, self.columns)
-        return onto(cells, self.columns, self.among(columns))
-
-    def trial(self) -> Group:
-        """A copy that may change, and shares its array until it does."""
-        return Group(
-            self.columns, self.settled(), set(self.members), known=dict(self.known), shared=True
-        )
+        kept = self.among(columns)
+        found = self._dearest.get(kept)
+        if found is None:
+            source = next((k for k in dict(self._dearest) if set(kept) < set(k)), None)
+            if source is None and set(kept) < set(self._newest):
+                source = self._newest
+                self._dearest[source] = onto(self.settled(), self.columns, source)
+            if source is None:
+                found = onto(self.settled(), self.columns, kept)
+            else:
+                found = onto(self._dearest[source], source, kept)
+            self._dearest[kept] = found
+        return found
 
 
 def place(

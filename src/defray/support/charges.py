@@ -18,10 +18,7 @@ the dearest cell then maximises over u jointly for all releases, as 2 x 2 matric
 
 from __future__ import annotations
 
-import base64
-import json
 import math
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -38,10 +35,10 @@ MOST: Final = 2**62
 
 class Charges:
     """The charges of all releases so far, in quanta.  ``limit`` bounds the cells of all arrays that are made
-    to be exact.
+    to be exact.  It never changes, so it may be shared between threads: :meth:`plus` makes another, which
+    shares what stays the same.
 
-    >>> charges = Charges((4, 3))
-    >>> charges.add((0,), [5, 0, 0, 0]); charges.add((1,), [0, 2, 0]); charges.add((0, 1), 7 * np.eye(4, 3))
+    >>> charges = Charges((4, 3)).plus([((0,), [5, 0, 0, 0]), ((1,), [0, 2, 0]), ((0, 1), 7 * np.eye(4, 3))])
     >>> charges.worst(), charges.strip(0).tolist()
     (12, [12, 9, 7, 2])
     >>> charges.fits([((0,), [0, 0, 0, 10])], 12), charges.fits([((0,), [1, 0, 0, 0])], 12)
@@ -52,12 +49,12 @@ class Charges:
 
     __slots__ = (
         "_ceiling",
-        "_everywhere",
         "_groups",
         "_over",
         "_sets",
         "atoms",
         "charge_by",
+        "everywhere",
         "limit",
     )
 
@@ -69,9 +66,10 @@ class Charges:
         self.limit = limit
         if self._cells(self.charge_by) > limit:
             raise ValueError(f"more than {limit} cells to charge by")
-        self._everywhere = 0
+        self.everywhere = 0
+        """What every cell has paid, beside the charges on attribute sets."""
         self._sets: dict[AttributeSet, Quanta] = {}
-        self._groups: list[Group] = []
+        self._groups: tuple[Group, ...] = ()
         self._ceiling = 0  # never below the dearest cell
         self._over: Quanta | None = None  # see _by_cells; None: not known
 
@@ -80,55 +78,52 @@ class Charges:
         """Whether :meth:`worst` is the dearest cell itself, and not only a bound of it."""
         return separate(self._groups, self.charge_by)
 
-    def add(self, columns: Sequence[int], quanta: Any) -> None:
-        """Charge a release."""
-        attributes, added = self._read((columns, quanta))
+    def plus(self, added: Iterable[Added]) -> Charges:
+        """After these releases as well.  Raises ValueError where they do not fit the columns or are not
+        whole numbers of at least 0, OverflowError where they are too many."""
+        made = Charges(self.atoms, self.charge_by, self.limit)
+        made.everywhere, made._ceiling, made._over = self.everywhere, self._ceiling, self._over
+        made._sets, made._groups = dict(self._sets), self._groups
+        for one in added:
+            made._add(*self._read(one))
+        return made
+
+    def _add(self, attributes: AttributeSet, added: Quanta) -> None:
+        """Before anyone has seen it."""
         most = _largest(added)
         if self._ceiling + most >= MOST and self.worst() + most >= MOST:
             raise OverflowError("more quanta than a contract can have")
         self._ceiling += most
         if not attributes:
-            self._everywhere += most
+            self.everywhere += most
             return
         self._over = None
-        self._group(attributes).add(attributes, added)
-        before = self._sets.get(attributes)
-        self._sets[attributes] = added if before is None else before + added
+        old = self._joined(attributes)
+        home = _home(old, attributes, self.atoms)
+        self._groups = _with(self._groups, home.plus(attributes, added), old)
+        total = self._sets.get(attributes, 0) + added
+        total.flags.writeable = False
+        self._sets[attributes] = total
 
     def worst(self) -> int:
         """What the dearest cell has paid (or, where that is not exact, a bound that is not below it)."""
-        self._ceiling = self._everywhere + _largest(self._by_cells())
+        self._ceiling = self.everywhere + _largest(self._by_cells())
         return self._ceiling
 
     def fits(self, added: Sequence[Added], cap: int) -> bool:
-        """Whether no cell would have paid more than ``cap`` after all of these: :meth:`worst` after
-        adding."""
+        """Whether no cell would have paid more than ``cap`` after all of these: :meth:`worst` of
+        :meth:`plus`."""
         read = [self._read(a) for a in added]
         most = [_largest(quanta) for _, quanta in read]
         if sum(most) >= MOST or max(most, default=0) > cap:
             return False
-        if self._ceiling + sum(most) <= cap:
-            return True
-        if any(a and a not in self._sets for a, _ in read):
-            trial = self._trial()
-            for attributes, quanta in read:
-                trial.add(attributes, quanta)
-            return trial.worst() <= cap
-        everywhere, over, kept = self._everywhere, self._by_cells(), self._looked_at()
-        for g in self._groups:
-            here = [(a, quanta) for a, quanta in read if a in g.members]
-            if here:
-                more = g.dearest_after(here, kept) - g.dearest(kept)
-                over = over + aligned(more, g.among(kept), kept)
-        everywhere += sum(m for m, (a, _) in zip(most, read, strict=True) if not a)
-        return everywhere + _largest(over) <= cap
+        return self._ceiling + sum(most) <= cap or self.plus(read).worst() <= cap
 
     def remaining(self, columns: Sequence[int], cap: int) -> Quanta:
         """What may still be added on each cell of an attribute set, on all at once: what a view may offer."""
-        attributes = self._reduced(columns)
+        attributes = self.reduced(columns)
         if attributes and attributes not in self._sets:
-            trial = self._trial()
-            trial.add(attributes, np.zeros(self._shape(attributes), np.int64))
+            trial = self.plus([(attributes, np.zeros(self._shape(attributes), np.int64))])
             return trial.remaining(columns, cap)
         if attributes:
             g, looked_at = self._group(attributes), self._looked_at()
@@ -136,7 +131,7 @@ class Charges:
             others = self._by_cells() - aligned(g.dearest(by), by, looked_at)
             kept = tuple(sorted({*attributes, *by}))
             paid = g.dearest(kept) + aligned(onto(others, looked_at, by), by, kept)
-            paid = onto(paid, kept, attributes) + self._everywhere
+            paid = onto(paid, kept, attributes) + self.everywhere
         else:
             paid = np.asarray(self.worst(), np.int64)
         return np.asarray(np.maximum(cap - paid, 0)).reshape(self._shape(columns))
@@ -154,67 +149,32 @@ class Charges:
 
     def paid(self, columns: Sequence[int]) -> Quanta:
         """What the dearest cell has paid that each cell of an attribute set is a part of."""
-        attributes = self._reduced(columns)
+        attributes = self.reduced(columns)
         kept = tuple(sorted({*attributes, *self._looked_at()}))
         if self._cells(kept) > max(self.limit, self._cells(attributes)):
             kept = attributes
         total = np.zeros(self._shape(kept), np.int64)
         for g in self._groups:
             total += aligned(g.dearest(kept), g.among(kept), kept)
-        total = np.minimum(onto(total, kept, attributes) + self._everywhere, self.worst())
+        total = np.minimum(onto(total, kept, attributes) + self.everywhere, self.worst())
         return np.asarray(total).reshape(self._shape(columns))
 
-    def snapshot(self) -> bytes:
-        """All charges: one array for each attribute set, in the order in which they came, however many
-        releases there were."""
-        sets = [
-            [list(a), base64.b64encode(zlib.compress(q.astype("<i8").tobytes(), 1)).decode()]
-            for a, q in self._sets.items()
-        ]
-        return json.dumps({"everywhere": self._everywhere, "sets": sets}).encode()
-
-    @classmethod
-    def restored(
-        cls,
-        snapshot: bytes,
-        atoms: Sequence[int],
-        charge_by: Iterable[int] = (),
-        limit: int = DENSE,
-    ) -> Charges:
-        """The charges of a snapshot, under the same declared columns."""
-        read = json.loads(snapshot)
-        made = cls(atoms, charge_by, limit)
-        for columns, text in read["sets"]:
-            flat = np.frombuffer(zlib.decompress(base64.b64decode(text)), "<i8")
-            made.add(columns, flat)
-        made.add((), read["everywhere"])
-        made.worst()
-        return made
-
     def sets(self) -> Mapping[AttributeSet, Quanta]:
-        """The fold that a ledger keeps: the charges on each attribute set but the empty one."""
+        """The charges on each attribute set but the empty one, in the order in which the sets came.  With
+        ``everywhere`` they are all that there is: :meth:`plus` makes the same charges of them."""
         return dict(self._sets)
 
     # ----------------------------------------------------------------------------------- groups
 
     def _group(self, attributes: AttributeSet) -> Group:
-        """The group of an attribute set; a set that was not charged before finds its place."""
-        for g in self._groups:
-            if attributes in g.members:
-                return g
-        joined = place(self._groups, attributes, self.atoms, self.charge_by, self.limit)
-        columns = tuple(sorted({*attributes, *(i for g in joined for i in g.columns)}))
-        home = next((g for g in joined if g.columns == columns), None)
-        if home is None:
-            home = Group.empty(columns, self.atoms)
-            self._groups.append(home)
-        for g in joined:
-            if g is not home:
-                home.add(g.columns, g.settled())
-                home.members |= g.members
-                self._groups.remove(g)
-        home.members.add(attributes)
-        return home
+        """The group of an attribute set that was charged."""
+        return next(g for g in self._groups if attributes in g.members)
+
+    def _joined(self, attributes: AttributeSet) -> list[Group]:
+        """The groups that an attribute set is charged on from now on, as one."""
+        if attributes in self._sets:
+            return [self._group(attributes)]
+        return place(self._groups, attributes, self.atoms, self.charge_by, self.limit)
 
     def _looked_at(self) -> AttributeSet:
         """The columns to charge by that have been charged."""
@@ -231,19 +191,14 @@ class Charges:
             self._over = total
         return self._over
 
-    def _trial(self) -> Charges:
-        """A copy that may be added to; it shares arrays, so it must not outlive the next change."""
-        made = Charges(self.atoms, self.charge_by, self.limit)
-        made._everywhere, made._ceiling = self._everywhere, self._ceiling
-        made._sets = dict(self._sets)
-        made._groups = [g.trial() for g in self._groups]
-        return made
-
     # ----------------------------------------------------------------------------------- shapes
 
-    def _reduced(self, columns: Sequence[int]) -> AttributeSet:
+    def reduced(self, columns: Sequence[int]) -> AttributeSet:
+        """The attribute set of some columns: without those of one atom."""
         if list(columns) != sorted(set(columns)):
             raise ValueError(f"columns are not ascending: {columns}")
+        if columns and not 0 <= columns[0] <= columns[-1] < len(self.atoms):
+            raise ValueError(f"there are {len(self.atoms)} columns: {columns}")
         return tuple(i for i in columns if self.atoms[i] > 1)
 
     def _shape(self, columns: Sequence[int]) -> tuple[int, ...]:
@@ -254,12 +209,30 @@ class Charges:
 
     def _read(self, added: Added) -> tuple[AttributeSet, Quanta]:
         columns, quanta = added
-        attributes = self._reduced(columns)
+        attributes = self.reduced(columns)
         read = np.asarray(quanta)
         whole = read.astype(np.int64)
         if (whole != read).any() or (whole < 0).any():
             raise ValueError("charges are whole numbers of quanta, and none is negative")
         return attributes, whole.reshape(self._shape(attributes))
+
+
+def _home(groups: Sequence[Group], attributes: AttributeSet, atoms: Sequence[int]) -> Group:
+    """One group of all these, and of all columns of an attribute set."""
+    columns = tuple(sorted({*attributes, *(i for g in groups for i in g.columns)}))
+    home = next((g for g in groups if g.columns == columns), None) or Group.empty(columns, atoms)
+    for g in groups:
+        if g.columns != columns:
+            home = home.joined(g)
+    return home
+
+
+def _with(groups: Sequence[Group], home: Group, old: Sequence[Group]) -> tuple[Group, ...]:
+    """The groups after ``home`` took the place of some.  Their order follows from the order in which sets
+    came, however often each of them was charged."""
+    own = [g for g in old if g.columns == home.columns]
+    kept = [home if g in own else g for g in groups if g in own or g not in old]
+    return tuple(kept if own else [*kept, home])
 
 
 def _largest(quanta: Quanta) -> int:
