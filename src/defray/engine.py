@@ -15,13 +15,14 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from defray.controller.ask import Ask
 from defray.controller.goals import Wish
-from defray.controller.plan import MAX_STEPS, Price, Step, plan, price
+from defray.controller.plan import MAX_STEPS, Price, Purchase, Step, plan, price
 from defray.controller.prepare import prepare
 from defray.controller.present import Bought, answer_of
 from defray.controller.refuse import closed, reason, refusal_of, too_few_rows
@@ -30,15 +31,19 @@ from defray.controller.validity import too_many_looks
 from defray.core.amounts import exact, rho_of
 from defray.core.answer import Answer, Quote
 from defray.core.contract import Contract
-from defray.data.source import Control, Exact, Scan, Source
+from defray.data.source import Control, Source
 from defray.errors import LedgerBusy, Refused, SourceChanged, TargetError
 from defray.ledger.records import Release
 from defray.ledger.store import Ledger, Transaction
 from defray.noise.sampler import Sampler
 from defray.pricelist import price_list
 from defray.query.region import Regions
-from defray.support.exact import Block, Compiled
+from defray.scans import Scanned, noisy, scan, true_value
+from defray.support.measured import paid_of
 from defray.transcript import Transcript, counter
+
+if TYPE_CHECKING:
+    from defray.support.drawn import Drawn
 
 AGAIN = "ask again"
 
@@ -107,14 +112,14 @@ class Engine:
                 raise refusal
             if done:
                 return self._answer(ask, Bought(moment.held, moment.held), moment, rationed)
-            exact_cells = self._source.scan(scan_of(ask.compiled), control)
+            scanned = scan(self._source, ask.compiled, rationed.price.step, control)
             if self._source.fingerprint() != fingerprint:
                 continue  # another version was scanned: nothing was drawn, start over
             with self.ledger.transaction() as tx:
                 if self.transcript.version(tx, fingerprint) != version:
                     continue  # a newer version was opened meanwhile
                 self.transcript.open_version(tx, version, fingerprint)
-                outcome = self._buy(ask, exact_cells, tx, ceiling, (moment, estimate))
+                outcome = self._buy(ask, scanned, tx, ceiling, (moment, estimate))
             if outcome is None:
                 lost = True
                 continue  # a race for the budget was lost: look again, at no cost
@@ -140,7 +145,7 @@ class Engine:
     def _buy(
         self,
         ask: Ask,
-        exact_cells: Exact,
+        scanned: Scanned,
         tx: Transaction,
         ceiling: Fraction | None,
         foreseen: tuple[Moment, Price],
@@ -152,9 +157,10 @@ class Engine:
         what that step bought, which is kept, credited and shown as not met.
         """
         version, name = counter(tx), str(tx.seq + 1)
-        moment = self.transcript.moment(ask, tx, version, ceiling)
+        views = scanned.views.keys()
+        moment = self.transcript.moment(ask, tx, version, ceiling, scanned=views)
         before, estimate = foreseen
-        if (moment.held, moment.funds) != (before.held, before.funds):
+        if not moment.same(before):
             estimate = price(ask, moment.held, moment.funds)
         rationed = latest = ration(ask, moment.held, moment, estimate)
         looked = too_many_looks(ask, moment.held, latest.price.step)
@@ -172,8 +178,9 @@ class Engine:
             step = latest.price.step
             if stopped or not step.purchases:
                 break
-            self._measure(ask, step, exact_cells, tx, name)
-            moment = self.transcript.moment(ask, tx, version, ceiling, bought.charged + step.charge)
+            self._measure(ask, step, scanned, tx, name)
+            charged = bought.charged + step.charge
+            moment = self.transcript.moment(ask, tx, version, ceiling, charged, scanned=views)
             bought = bought.with_step(step, moment.held)
             if latest.cut or (step.final and not n):
                 break  # cut down, or the quote was exact: this and no more
@@ -229,46 +236,79 @@ class Engine:
         self.transcript.joined = version
         return True
 
-    def _measure(
-        self, ask: Ask, step: Step, exact_cells: Exact, tx: Transaction, name: str
-    ) -> None:
+    def _measure(self, ask: Ask, step: Step, scanned: Scanned, tx: Transaction, name: str) -> None:
         """Draw and append a step's releases.  True numbers meet their noise here and nowhere else."""
+        made: list[Release] = []
         for purchase in step.purchases:
             block = ask.compiled.blocks[purchase.block]
-            drawn = {i: s for i, s in enumerate(purchase.sigmas) if s is not None}
-            scales = [math.ldexp(sigma, purchase.bits) for sigma in drawn.values()]
-            noise = dict(zip(drawn, self._sampler.draw(scales), strict=True))
-            values = tuple(
-                true_value(block, exact_cells, i, purchase.bits) + noise[i] if i in noise else None
-                for i in range(len(block.keys))
-            )
-            last = purchase is step.purchases[-1]
-            note: dict[str, Any] = {"at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds")}
-            if purchase.given:
-                note["given"] = True
-            if ask.tag:
-                note["confirm"] = ask.tag
-            tx.append(
-                Release(
-                    version=counter(tx),
-                    purse=step.purse,
-                    attributes=block.attributes,
-                    measure=str(block.measure),
-                    weights=block.weights,
-                    unit=block.unit,
-                    step=purchase.bits,
-                    reach=block.reach,
-                    values=values,
-                    sigmas=purchase.sigmas,
-                    precisions=purchase.precisions,
-                    charge=purchase.charge,
-                    question=ask.text,
-                    ask=name,
-                    keys=block.functionals,
-                    settles=step.settles if last else (),
-                    note=note,
+            for drawn in purchase.draws:
+                values = noisy(drawn, block, scanned, self._sampler.draw(drawn.scales))
+                made.append(self._release(ask, purchase, tx, name, values, drawn))
+            if not purchase.draws:
+                sigmas = {i: s for i, s in enumerate(purchase.sigmas) if s is not None}
+                scales = [math.ldexp(sigma, purchase.bits) for sigma in sigmas.values()]
+                noise = dict(zip(sigmas, self._sampler.draw(scales), strict=True))
+                own = tuple(
+                    true_value(block, scanned.own, i, purchase.bits) + noise[i]
+                    if i in noise
+                    else None
+                    for i in range(len(block.keys))
                 )
-            )
+                made.append(self._release(ask, purchase, tx, name, own))
+        for release in made:
+            last = release is made[-1]
+            tx.append(replace(release, settles=step.settles) if last else release)
+
+    def _release(
+        self,
+        ask: Ask,
+        purchase: Purchase,
+        tx: Transaction,
+        name: str,
+        values: tuple[int | None, ...],
+        drawn: Drawn | None = None,
+    ) -> Release:
+        """A release as it is logged."""
+        block, contract = ask.compiled.blocks[purchase.block], self.contract
+        note: dict[str, Any] = {"at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds")}
+        if purchase.given:
+            note["given"] = True
+        if ask.tag:
+            note["confirm"] = ask.tag
+        if drawn is not None:
+            note["aim"] = drawn.aim.hex()
+        names = contract.domain.names
+        attributes = block.attributes if drawn is None else tuple(names[c] for c in drawn.columns)
+        release = Release(
+            version=counter(tx),
+            purse=purchase.purse,
+            attributes=attributes,
+            measure=str(block.measure),
+            weights=block.weights if drawn is None else drawn.weights,
+            unit=block.unit,
+            step=purchase.bits if drawn is None else drawn.bits,
+            reach=block.reach,
+            values=values,
+            sigmas=purchase.sigmas if drawn is None else (drawn.sigma,),
+            precisions=purchase.precisions if drawn is None else (drawn.precision,),
+            charge=purchase.charge if drawn is None else drawn.charge,
+            question=ask.text,
+            ask=name,
+            keys=block.functionals if drawn is None else (),
+            note=note,
+            by_cell=contract.support == "linear",
+        )
+        paid = paid_of(
+            release.weights,
+            release.attributes,
+            contract.domain,
+            reach=release.reach,
+            sigmas=release.sigmas,
+            charge=release.charge,
+            rho=contract.rho,
+            by_cell=release.by_cell,
+        )
+        return replace(release, paid=paid)
 
     def close(self) -> None:
         """Release files and connections; the contract itself stays open."""
@@ -296,25 +336,3 @@ def _ceiling(max_rho: Any) -> Fraction | None:
     if ceiling < 0:
         raise TargetError("max_rho must be a finite number of at least 0", hint="max_rho=0.01")
     return ceiling
-
-
-def scan_of(compiled: Compiled) -> Scan:
-    """Every exact number the question can need, in one pass over the table."""
-    question = compiled.question
-    columns = {a.column for a in question.aggregates if a.column is not None}
-    sums = {a.column for a in question.aggregates if a.column and a.function != "COUNT"}
-    return Scan(question.region, question.axes, tuple(sorted(columns)), tuple(sorted(sums)))
-
-
-def true_value(block: Block, exact_cells: Exact, cell: int, bits: int) -> int:
-    """The exact functional in lattice steps of ``2**-bits`` units, in unbounded integers."""
-    rows = exact_cells.rows if block.column is None else exact_cells.non_null[block.column]
-    if block.measure.kind == "count":
-        return rows[cell] << bits
-    assert block.column is not None
-    total = Fraction(exact_cells.sums[block.column][cell])
-    if block.measure.kind == "centred":
-        total -= block.middle * rows[cell]
-    scaled = total * (1 << bits)
-    assert scaled.denominator == 1
-    return scaled.numerator

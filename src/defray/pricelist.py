@@ -5,18 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from defray.controller.ask import Ask
-from defray.controller.plan import FREE, Price, Purchase, charged, expected, plan, price, within
+from defray.controller.plan import (
+    FREE,
+    Price,
+    Purchase,
+    charged,
+    expected,
+    plan,
+    price,
+    releases,
+    within,
+)
 from defray.controller.quote import quote_of
 from defray.controller.refuse import closed, too_few_rows
 from defray.controller.scarcity import Moment, Ration, ration
 from defray.controller.validity import too_many_looks
 from defray.core.amounts import rho_of
 from defray.core.answer import Quote
+from defray.ledger.records import PURSES
 from defray.ledger.store import View
 from defray.policy.demand import Pace
 from defray.transcript import Transcript
+
+if TYPE_CHECKING:
+    from defray.support.planned import Planned
 
 
 def price_list(
@@ -61,6 +76,7 @@ class _Foreseen:
     planned: dict[bytes, list[tuple[Fraction, str]]] = field(default_factory=dict)
     uncertain: set[bytes] = field(default_factory=set)
     quoted: set[str] = field(default_factory=set)
+    releases: list[Planned] = field(default_factory=list)
     asks: int = 0
     answer: Fraction = Fraction(0)
     diagnostic: Fraction = Fraction(0)
@@ -68,10 +84,24 @@ class _Foreseen:
 
     def moment(self, ask: Ask, now: Moment) -> Moment:
         """This moment, after the asks so far."""
+        total = now.funds.total
+        if now.overlap is None:
+            answer, diagnostic = (
+                now.funds.answer - self.answer,
+                now.funds.diagnostic - self.diagnostic,
+            )
+        else:
+            overlap = now.overlap.planning(self.releases)
+            left = overlap.answerable(ask.compiled.blocks)
+            answer, diagnostic = (rho_of(left[p], total) for p in PURSES)
+            held = now.held
+            if held.overlap is not None:
+                held = held.with_overlap(ask.compiled, overlap)
+            now = replace(now, overlap=overlap, held=held)
         funds = replace(
             now.funds,
-            answer=max(now.funds.answer - self.answer, Fraction(0)),
-            diagnostic=max(now.funds.diagnostic - self.diagnostic, Fraction(0)),
+            answer=max(answer, Fraction(0)),
+            diagnostic=max(diagnostic, Fraction(0)),
         )
         scarcity = replace(
             now.scarcity,
@@ -91,6 +121,8 @@ class _Foreseen:
             held = moment.held.with_planned(ask.compiled, self.planned)
             moment = replace(moment, held=held)
         estimate = price(ask, moment.held, moment.funds)
+        if moment.held.overlap is not None and self.uncertain:
+            touched |= self.uncertain
         # More knowledge can only make it cheaper.
         return (replace(estimate, low=0, exact=False) if touched else estimate), moment
 
@@ -105,6 +137,8 @@ class _Foreseen:
                 for key, precision in zip(keys, purchase.precisions, strict=True):
                     if precision is not None:
                         self.planned.setdefault(key, []).append((precision, name))
+        if moment.overlap is not None:
+            self.releases.extend(releases(ask, bought))
         if not rationed.price.exact:
             self.uncertain.update(ask.compiled.credited)
         first = charged(bought, "diagnostic")

@@ -4,18 +4,26 @@ how the budget is paced; and how an ask is counted among the arrivals that pace 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from defray.controller.ask import Ask, Funds, Held
 from defray.controller.scarcity import Moment, Ration, Scarcity
 from defray.core.amounts import QUANTA, rho_of
 from defray.core.contract import RELATION, Contract
 from defray.errors import LedgerMismatch
-from defray.ledger.records import Arrival, Purse, Terms
+from defray.ledger.records import PURSES, Arrival, Purse, Terms
 from defray.ledger.store import Ledger, Transaction, View
 from defray.policy.choices import GATES
 from defray.policy.demand import WINDOW, Pace
 from defray.policy.weights import Weights
+from defray.support.charges import Charges
+
+if TYPE_CHECKING:
+    from defray.past import Past
+    from defray.support.axes import Axes
+    from defray.support.overlap import Overlap
 from defray.support.known import UNKNOWN
 
 DEFAULT_PROBES = 1000
@@ -23,6 +31,9 @@ DEFAULT_PROBES = 1000
 
 ALL_BUT = 1 - Fraction(1, 2**29)
 """So much less of the purse is divided, since every charge is rounded up."""
+
+LEAST_CONFIDENCE = Fraction(1, 4)
+"""Intervals of less confidence are so narrow that rounding in a view would show."""
 
 
 def terms_of(contract: Contract) -> Terms:
@@ -51,6 +62,8 @@ class Transcript:
         self._weights = _weights(contract) if self._policy.weighted and contract.xi else None
         self._pace = Pace([float(rho) for rho in contract.forecast])
         self._domain = contract.domain.to_json()
+        self._linear = contract.support == "linear"
+        self._past: Past | None = None
         self.joined: int | None = None
         """The data version that this session has seen or opened."""
 
@@ -61,8 +74,11 @@ class Transcript:
         version: int,
         ceiling: Fraction | None = None,
         charged: int = 0,
+        *,
+        scanned: Collection[Axes] | None = None,
     ) -> Moment:
-        """``charged`` quanta of the caller's ``ceiling`` are gone already."""
+        """``charged`` quanta of the caller's ``ceiling`` are gone already; where ``scanned`` is given, no
+        other views can be measured any more."""
         compiled = ask.compiled
         keys = [*compiled.keys, *ask.marks]
         if self._policy.paced:
@@ -80,13 +96,43 @@ class Transcript:
             arrived=self._policy.paced and found[-1].last > 0,
         )
         held = Held(known, marks)
-        return Moment(version, held, self._funds(view, ceiling, charged), scarcity, view.closed)
+        overlap = self._overlap(view, version, scanned) if self._linear else None
+        if overlap is not None:
+            if can_overlap(ask):
+                held = held.with_overlap(compiled, overlap)
+            answerable = overlap.answerable(compiled.blocks)
+        else:
+            answerable = {p: self._ledger.terms.caps[p] - view.spent(p) for p in PURSES}
+        funds = self._funds(answerable, ceiling, charged)
+        return Moment(version, held, funds, scarcity, view.closed, overlap)
 
-    def _funds(self, view: View, ceiling: Fraction | None, charged: int) -> Funds:
+    def _overlap(self, view: View, version: int, scanned: Collection[Axes] | None) -> Overlap:
+        """The releases of a data version as this moment sees them, and what each cell may still pay."""
+        from defray.past import Past
+        from defray.support.overlap import Overlap
+        from defray.support.room import Room
+
+        contract = self._contract
+        charges = {purse: view.charges(purse) for purse in PURSES}
+        if counter(view) != version:  # still to be opened: a row may have moved to any cell
+            widths = contract.domain.widths
+            charges = {
+                purse: Charges(widths).plus([((), paid.worst())]) for purse, paid in charges.items()
+            }
+        past = self._past
+        if past is None or past.version != version:
+            past = self._past = Past(version, contract)
+        history = past.read(view, counter(view) == version)
+        room = Room(charges, self._ledger.terms.caps)
+        return Overlap(history, room, contract.rho, contract.unit.max_rows, scanned)
+
+    def _funds(
+        self, answerable: Mapping[Purse, int], ceiling: Fraction | None, charged: int
+    ) -> Funds:
         contract, total = self._contract, self._contract.rho
 
         def left(purse: Purse) -> Fraction:
-            return rho_of(self._ledger.terms.caps[purse] - view.spent(purse), total)
+            return rho_of(answerable[purse], total)
 
         return Funds(
             total=total,
@@ -160,6 +206,12 @@ class Transcript:
                 influence=grant.influence,
             )
         )
+
+
+def can_overlap(ask: Ask) -> bool:
+    """Whether other releases than the question's own may count: not where its looks are counted, nor for
+    intervals so narrow that rounding would show."""
+    return ask.validity.kind == "fixed" and ask.confidence >= LEAST_CONFIDENCE
 
 
 def counter(view: View) -> int:

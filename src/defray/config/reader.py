@@ -53,7 +53,7 @@ def parse_contract(text: str, path: Path) -> Contract:
     if xi is not None and not 0 <= xi < 1:
         cure = "it is the share of rho kept for diagnostics: xi = 0.1"
         top.problem("xi", f"{shown(data['xi'])} is not from 0 up to (not including) 1", cure)
-    support = top.choice("support", ("exact",), later=("linear", "marginal", "view"))
+    support = top.choice("support", ("linear", "exact"))
     sharing = read_sharing(top, xi)
     m_floor = top.number("m_floor", positive=True)
     if m_floor is not None and not Fraction(1, 1000) <= m_floor <= 10**15:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from defray.core.contract import Purse
 from defray.core.numbers import show_number
@@ -15,6 +16,9 @@ from defray.core.validity import DEFAULT, Validity
 from defray.query.reader import identifier
 from defray.support.exact import Compiled
 from defray.support.known import Known
+
+if TYPE_CHECKING:
+    from defray.support.overlap import Overlap
 
 Planned = Mapping[bytes, Sequence[tuple[Fraction, str]]]
 """By functional, the precisions that would be released, each with the name of its ask."""
@@ -116,10 +120,13 @@ class Ask:
 @dataclass(frozen=True, slots=True)
 class Held:
     """What the transcript holds for a compiled question: ``known[block][cell]``, and by mark what was
-    promised of relative targets."""
+    promised of relative targets.  With an ``overlap`` other releases of a measure count as well; ``own`` is
+    what is known without."""
 
     known: Sequence[Sequence[Known]]
     marks: Mapping[bytes, Known] = field(default_factory=dict)
+    overlap: Overlap | None = field(default=None, repr=False, compare=False)
+    own: Sequence[Sequence[Known]] = field(default=(), repr=False, compare=False)
 
     def with_planned(self, compiled: Compiled, planned: Planned) -> Held:
         """As if more were released of some functionals (their values unknown)."""
@@ -133,7 +140,19 @@ class Held:
             [expected(k, key) for k, key in zip(row, block.keys, strict=True)]
             for row, block in zip(self.known, compiled.blocks, strict=True)
         ]
-        return Held(known, self.marks)
+        return replace(self, known=known)
+
+    def with_overlap(self, compiled: Compiled, overlap: Overlap) -> Held:
+        """As the releases of ``overlap`` tell, where that is more."""
+        known = [
+            overlap.known(block, row)
+            for block, row in zip(compiled.blocks, self.known, strict=True)
+        ]
+        return Held(known, self.marks, overlap, self.known)
+
+    def by_overlap(self, block: int, cell: int) -> bool:
+        """Whether others than the functional's own releases say what is known of it."""
+        return bool(self.own) and self.own[block][cell] is not self.known[block][cell]
 
 
 @dataclass(frozen=True, slots=True)

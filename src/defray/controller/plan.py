@@ -7,10 +7,10 @@ where the quote says exact the charge equals it to the last digit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from defray.controller.ask import Ask, Funds, Held
 from defray.controller.linear import Count, Linear
@@ -40,6 +40,10 @@ from defray.errors import TargetError
 from defray.support.exact import Block
 from defray.support.known import Known
 
+if TYPE_CHECKING:
+    from defray.support.drawn import Drawn
+    from defray.support.planned import Planned
+
 MAX_STEPS: Final = 64
 """More steps than any ask takes; past it an ask stops with what it has bought."""
 
@@ -47,7 +51,8 @@ MAX_STEPS: Final = 64
 @dataclass(frozen=True, slots=True)
 class Purchase:
     """A measurement to make: noise of ``sigmas[i]`` units on cell i of a block (None: not measured), on a
-    lattice of ``2**-bits`` units, for ``charge`` quanta.  ``given``: the charge was given, not a target."""
+    lattice of ``2**-bits`` units, for ``charge`` quanta.  ``given``: the charge was given, not a target.
+    With ``draws`` these are measured instead of ``itself``; ``charges[i]`` is what cell i needs of them."""
 
     block: int
     bits: int
@@ -56,11 +61,19 @@ class Purchase:
     charges: tuple[int, ...]
     purse: Purse = "answer"
     given: bool = False
+    draws: tuple[Drawn, ...] = ()
+    itself: Purchase | None = None
 
     @property
     def charge(self) -> int:
-        """The largest cell's: one unit moves the vector by at most k * Delta in all (convexity)."""
-        return max(self.charges)
+        """The largest cell's: one unit moves the vector by at most k * Delta in all (convexity).  Several
+        draws add up."""
+        return sum(d.charge for d in self.draws) if self.draws else max(self.charges)
+
+    @property
+    def cells(self) -> int:
+        """How many cells it is for."""
+        return sum(c > 0 for c in self.charges)
 
 
 def charged(purchases: Iterable[Purchase], purse: Purse | None = None) -> int:
@@ -71,13 +84,15 @@ def charged(purchases: Iterable[Purchase], purse: Purse | None = None) -> int:
 @dataclass(frozen=True)
 class Step:
     """What to buy next.  ``final``: this meets every target that can be met; otherwise measure, then plan
-    again.  ``needs[j][i]`` is what cell i of aggregate j wanted."""
+    again.  ``needs[j][i]`` is what cell i of aggregate j wanted.  ``fits``: every cell can pay for it, whatever
+    the dearest pays (mixtures are fitted to what each cell has left)."""
 
     purchases: tuple[Purchase, ...]
     final: bool
     purse: Purse
     needs: tuple[tuple[Need, ...], ...]
     settles: tuple[tuple[bytes, Fraction, Fraction], ...] = ()
+    fits: bool = False
 
     @property
     def charge(self) -> int:
@@ -115,7 +130,7 @@ def plan(ask: Ask, held: Held, funds: Funds) -> Step:
             if need.settles
         )
         bought = _bill(ask, held, funds, needs, lambda n: n.wants)
-        step = Step(bought, True, "answer", tuple(needs), settles)
+        step = _fitted(Step(bought, True, "answer", tuple(needs), settles), ask, held)
         return (_diagnostic(ask, held, funds, step) if funds.weighs else None) or step
     purse: Purse = "diagnostic" if any(n.purse == "diagnostic" for n in stages) else "answer"
     now = _bill(
@@ -123,7 +138,16 @@ def plan(ask: Ask, held: Held, funds: Funds) -> Step:
     )
     if purse == "diagnostic" and charged(now) > quanta_down(funds.diagnostic, funds.total):
         return plan(ask, held, replace(funds, probe=Fraction(0)))  # the purse is as good as empty
-    return Step(now, False, purse, tuple(needs))
+    return _fitted(Step(now, False, purse, tuple(needs)), ask, held)
+
+
+def _fitted(step: Step, ask: Ask, held: Held) -> Step:
+    """A step whose mixtures of cells every cell can pay for together, or without them."""
+    if held.overlap is None or not any(p.draws for p in step.purchases):
+        return step
+    if held.overlap.fits(releases(ask, step.purchases)):
+        return replace(step, fits=True)
+    return replace(step, purchases=tuple(p.itself or p for p in step.purchases))
 
 
 def _diagnostic(ask: Ask, held: Held, funds: Funds, step: Step) -> Step | None:
@@ -142,19 +166,20 @@ def _diagnostic(ask: Ask, held: Held, funds: Funds, step: Step) -> Step | None:
                 more = min(probe, missing - have)  # an easy question is paid from this purse alone
                 wanted.setdefault(block, {})[i] = held.known[block][i].precision + more
     made = (
-        _purchase(b, ask.compiled.blocks[b], cells, held.known[b], funds, "diagnostic", given=False)
+        _cheapest(b, ask.compiled.blocks[b], cells, held, funds, "diagnostic", given=False)
         for b, cells in sorted(wanted.items())
     )
     bought = tuple(p for p in made if p is not None)
     charge = charged(bought)
     if not bought or rho_of(charge, funds.total) > funds.diagnostic or charge > step.charge:
         return None
-    return Step(bought, False, "diagnostic", step.needs)
+    return _fitted(Step(bought, False, "diagnostic", step.needs), ask, held)
 
 
 def cut(step: Step, ask: Ask, limit: int, total: Fraction) -> Step:
     """A step cut down to ``limit`` quanta, less than its charge: different measures in proportion; of one
-    measure's cells those that need more than the limit get the limit, the others all they need.
+    measure's cells those that need more than the limit get the limit, the others all they need.  What was to
+    be drawn in place of the question itself is not: its part goes to the question.
 
     For a vector that is best: its charge is its dearest cell's.  Measures whose part cannot be drawn drop.
     """
@@ -165,26 +190,25 @@ def cut(step: Step, ask: Ask, limit: int, total: Fraction) -> Step:
         part = min(left if last else limit * purchase.charge // step.charge, purchase.charge)
         left -= part
         reach = ask.compiled.blocks[purchase.block].reach
+        itself = purchase.itself or purchase
         if part < 1:
             continue
         sigma, precision = sigma_at_least(rho_of(part, total), reach)
-        if math.ldexp(sigma, purchase.bits) > MAX_SCALE:
+        if math.ldexp(sigma, itself.bits) > MAX_SCALE:
             continue
-        over = [c > part for c in purchase.charges]
+        over = [c > part for c in itself.charges]
         kept.append(
             replace(
-                purchase,
-                sigmas=tuple(sigma if o else s for o, s in zip(over, purchase.sigmas, strict=True)),
+                itself,
+                sigmas=tuple(sigma if o else s for o, s in zip(over, itself.sigmas, strict=True)),
                 precisions=tuple(
-                    precision if o else p for o, p in zip(over, purchase.precisions, strict=True)
+                    precision if o else p for o, p in zip(over, itself.precisions, strict=True)
                 ),
-                charges=tuple(
-                    part if o else c for o, c in zip(over, purchase.charges, strict=True)
-                ),
+                charges=tuple(part if o else c for o, c in zip(over, itself.charges, strict=True)),
                 given=True,
             )
         )
-    return replace(step, purchases=tuple(kept), final=False, settles=())
+    return replace(step, purchases=tuple(kept), final=False, settles=(), fits=False)
 
 
 def within(step: Step, ask: Ask, limit: int, total: Fraction) -> Step:
@@ -194,13 +218,35 @@ def within(step: Step, ask: Ask, limit: int, total: Fraction) -> Step:
 
 def expected(ask: Ask, held: Held, step: Step) -> Held:
     """What will be held after a step, but for the values that it draws."""
-    planned: dict[bytes, list[tuple[Fraction, str]]] = {}
+    if held.overlap is not None:
+        overlap = held.overlap.planning(releases(ask, step.purchases))
+        return held.with_planned(ask.compiled, planned(ask, step)).with_overlap(
+            ask.compiled, overlap
+        )
+    return held.with_planned(ask.compiled, planned(ask, step))
+
+
+def releases(ask: Ask, purchases: Iterable[Purchase]) -> Iterator[Planned]:
+    """What purchases would release."""
+    from defray.support.planned import Planned
+
+    for p in purchases:
+        block = ask.compiled.blocks[p.block]
+        if p.draws:
+            yield from (Planned(block, p.purse, d.charge, d) for d in p.draws)
+        else:
+            yield Planned(block, p.purse, p.charge, None, p.bits, p.sigmas, p.precisions)
+
+
+def planned(ask: Ask, step: Step) -> dict[bytes, list[tuple[Fraction, str]]]:
+    """The precisions that a step adds to the functionals that it measures themselves."""
+    found: dict[bytes, list[tuple[Fraction, str]]] = {}
     for purchase in step.purchases:
         keys = ask.compiled.blocks[purchase.block].keys
         for key, precision in zip(keys, purchase.precisions, strict=True):
             if precision is not None:
-                planned.setdefault(key, []).append((precision, "expected"))
-    return held.with_planned(ask.compiled, planned)
+                found.setdefault(key, []).append((precision, "expected"))
+    return found
 
 
 def _bill(
@@ -220,10 +266,41 @@ def _bill(
                 wanted[b][i] = max(precision, wanted[b].get(i, Fraction(0)))
     given = any(isinstance(g, Spend) for g in ask.goals)
     made = (
-        _purchase(b, blocks[b], cells, held.known[b], funds, purse, given=given)
+        _cheapest(b, blocks[b], cells, held, funds, purse, given=given)
         for b, cells in enumerate(wanted)
     )
     return tuple(p for p in made if p is not None)
+
+
+def _cheapest(
+    at: int,
+    block: Block,
+    wanted: dict[int, Fraction],
+    held: Held,
+    funds: Funds,
+    purse: Purse,
+    *,
+    given: bool,
+) -> Purchase | None:
+    """The residual of each cell measured itself, or what other releases leave of it where that is better."""
+    if held.overlap is not None and not given:
+        # Least squares over many releases come out a little below what is wanted: not when asked again.
+        wanted = {
+            i: p * held.overlap.lift if held.by_overlap(at, i) else p
+            for i, p in wanted.items()
+            if p > held.known[at][i].precision
+        }
+    itself = _purchase(at, block, wanted, held.known[at], funds, purse, given=given)
+    if itself is None or held.overlap is None or given:
+        return itself
+    missing = {i: wanted[i] for i, s in enumerate(itself.sigmas) if s is not None}
+    draws = held.overlap.measure(block, missing, purse, itself.charge)
+    if draws is None:
+        return itself
+    none = (None,) * len(block.keys)
+    charge = sum(d.charge for d in draws)
+    charges = tuple(charge if i in missing else 0 for i in range(len(block.keys)))
+    return Purchase(at, 0, none, none, charges, purse, draws=draws, itself=itself)
 
 
 def _purchase(

@@ -119,7 +119,7 @@ def items_of(ask: Ask, purchases: Sequence[Purchase], funds: Funds) -> tuple[Ite
             measure=str(ask.compiled.blocks[p.block].measure),
             purse=p.purse,
             charged_rho=float(rho_of(p.charge, funds.total)),
-            cells=sum(s is not None for s in p.sigmas),
+            cells=p.cells,
         )
         for p in purchases
     )

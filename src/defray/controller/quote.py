@@ -24,7 +24,8 @@ def quote_of(ask: Ask, moment: Moment, rationed: Ration, bought: Sequence[Purcha
     first = rho_of(step.charge, total)
     whole = rationed.whole
     high_rest = rho_of(price.high - charged(step.purchases, "diagnostic"), total)
-    fits = whole and high_rest <= funds.answer and first <= funds.left(step.purse)
+    paid = step.fits or (high_rest <= funds.answer and first <= funds.left(step.purse))
+    fits = whole and paid
     credit = sum(
         (
             max(reused(rule, i, held) for i in range(len(ask.compiled.cells)))

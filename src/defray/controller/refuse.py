@@ -35,7 +35,7 @@ def refusal_of(
         return None
     needed = rho_of(rationed.lacking, funds.total)
     best = best_goals(ask, moment) if search else None
-    if needed > funds.answer:
+    if needed > funds.answer and not rationed.price.step.fits:
         return over_budget(ask, needed, funds.answer, moment.scarcity.cap, best)
     return held_back(ask, needed, funds.answer, reason(rationed, moment.scarcity), best)
 

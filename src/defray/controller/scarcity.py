@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from defray.controller.ask import Ask, Funds, Held
 from defray.controller.plan import Price, cut, expected, plan, within
@@ -16,6 +17,9 @@ from defray.core.amounts import quanta_down, rho_of
 from defray.policy.demand import Demand, Pace
 from defray.policy.gates import Policy
 from defray.policy.weights import Weights
+
+if TYPE_CHECKING:
+    from defray.support.overlap import Overlap
 
 ALL_BUT = 1 - Fraction(1, 2**40)
 """Who is granted so much of what is needed, or left, is granted all of it."""
@@ -43,13 +47,20 @@ class Scarcity:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """All that a decision rests on.  ``version`` may be a data version that is still to be opened."""
+    """All that a decision rests on.  ``version`` may be a data version that is still to be opened;
+    ``overlap`` is what all its releases say, where the contract credits overlaps."""
 
     version: int
     held: Held
     funds: Funds
     scarcity: Scarcity
     closed: bool
+    overlap: Overlap | None = None
+
+    def same(self, other: Moment) -> bool:
+        """Whether nothing was learned or spent in between that a price rests on."""
+        seqs = [0 if m.overlap is None else m.overlap.history.seq for m in (self, other)]
+        return self.funds == other.funds and self.held == other.held and seqs[0] == seqs[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +127,11 @@ def ration(
     need = spent + estimate.rest
     if not estimate.step.purchases:
         return Ration(estimate, need, None, spent)
-    demand = Demand(
-        rho_of(need, funds.total), funds.answer + rho_of(spent, funds.total), scarcity.cap
-    )
+    needed = rho_of(need, funds.total)
+    available = funds.answer + rho_of(spent, funds.total)
+    if estimate.step.fits:
+        available = max(available, needed)
+    demand = Demand(needed, available, scarcity.cap)
     if not need:  # the diagnostic alone is enough
         return Ration(estimate, need, decide(demand, scarcity), spent)
     weighing = estimate.step.purse == "diagnostic"

@@ -75,7 +75,7 @@ def too_many_looks(
     allowed = ask.validity.looks
     if ask.validity.kind != "looks":
         return None
-    bought = {(p.block, i) for p in step.purchases for i, s in enumerate(p.sigmas) if s is not None}
+    bought = {(p.block, i) for p in step.purchases for i, c in enumerate(p.charges) if c}
     blocks = ask.compiled.blocks
     most = needed = 0
     for rule in rules_of(ask):

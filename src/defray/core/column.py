@@ -53,6 +53,11 @@ class Column:
         return self.proper + (self.other == "cell") + (self.null == "cell")
 
     @property
+    def ordered(self) -> bool:
+        """Whether ranges of its atoms are what one asks for."""
+        return not isinstance(self.shape, Values)
+
+    @property
     def nulls(self) -> Atoms:
         atom = self.null_atom
         return EMPTY if atom is None else intervals.single(atom)

@@ -91,7 +91,7 @@ def _cell(normal: Normal) -> str:
             return _double_cell(normal, shape, parts, x)
     assert isinstance(shape, Grid | Cuts)
     edges = [line.edge(shape.edge(i)) for i in range(shape.count)]
-    return _tree(x, [line.sql(e, d) for e in edges], [str(i) for i in range(shape.count)])
+    return tree(x, [line.sql(e, d) for e in edges], [str(i) for i in range(shape.count)])
 
 
 def _nearest(normal: Normal, x: str) -> str:
@@ -144,12 +144,12 @@ def _double_cell(normal: Normal, shape: Grid, parts: tuple[int, int, int], x: st
     return f"CAST(least({cell}, {d.double(shape.count - 1)}) AS INTEGER)"
 
 
-def _tree(x: str, firsts: list[str], leaves: list[str]) -> str:
+def tree(x: str, firsts: list[str], leaves: list[str]) -> str:
     """A balanced tree of comparisons: leaf k holds the values from ``firsts[k]`` up to the next."""
     if len(leaves) == 1:
         return leaves[0]
     mid = len(leaves) // 2
-    below, above = _tree(x, firsts[:mid], leaves[:mid]), _tree(x, firsts[mid:], leaves[mid:])
+    below, above = tree(x, firsts[:mid], leaves[:mid]), tree(x, firsts[mid:], leaves[mid:])
     return f"CASE WHEN {x} < {firsts[mid]} THEN {below} ELSE {above} END"
 
 
@@ -163,4 +163,4 @@ def _listed_tree(normal: Normal) -> str:
                 firsts.append(line.sql(first, d))
                 equal = f"CASE WHEN {normal.x} = {firsts[-1]} THEN {atom} ELSE {OUTSIDE} END"
                 leaves.append(equal)
-    return _tree(normal.x, firsts, leaves) if leaves else str(OUTSIDE)
+    return tree(normal.x, firsts, leaves) if leaves else str(OUTSIDE)

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from defray.core import intervals
+from defray.core.column import Column
 from defray.core.dates import EPOCH, MICROSECOND, truncate
 from defray.core.intervals import Atoms
 from defray.core.shapes import Grid, Values, Whole
-from defray.data.cells import OUTSIDE, division, ends, finite, index, only_inside
+from defray.data.cells import OUTSIDE, division, ends, finite, index, only_inside, tree
 from defray.data.lines import ExactLine, FloatLine
 from defray.data.normalise import Normal
+from defray.query.descriptor import Axis
 
 MAX_TREE = 4096
 ATOM_GROUPS = 200_000
@@ -40,10 +43,17 @@ def as_is(x: str) -> str:
     return x
 
 
-def key(normal: Normal, level: str, allowed: Atoms, *, alone: bool, by_atom: bool = True) -> Key:
+def size(column: Column, axis: Axis) -> int:
+    """How many groups an axis has."""
+    return column.group_count(axis.level) if axis.starts is None else len(axis.starts)
+
+
+def key(normal: Normal, axis: Axis, allowed: Atoms, *, alone: bool, by_atom: bool = True) -> Key:
     """The key of one axis, where only rows with atoms in ``allowed`` come in.  ``alone``: it is the
     only one; ``by_atom``: as many groups as atoms are fine."""
-    column = normal.column
+    if axis.starts is not None:
+        return _class_key(normal, axis.starts, allowed, alone=alone)
+    column, level = normal.column, axis.level
     groups = column.groups(level)
     if len(groups) != column.width and not by_atom:
         return _truncated(normal, level, allowed)
@@ -75,11 +85,35 @@ def _atom_key(normal: Normal, allowed: Atoms, alone: bool) -> Key:
         )
     if isinstance(shape, Whole) and isinstance(line, ExactLine) and line.places == 0:
         return _whole_key(normal, line, shape, allowed)
-    if isinstance(line, FloatLine) and isinstance(shape, Grid):
-        fine = shape.count > MAX_TREE and division(shape, line) is None
-        if fine:
-            return _raw_key(normal, allowed)
+    if _too_fine(normal):
+        return _raw_key(normal, allowed)
     return Key((index(normal, allowed),), (as_is,), lambda keys: _atom(normal, keys[0]))
+
+
+def _class_key(normal: Normal, starts: tuple[int, ...], allowed: Atoms, *, alone: bool) -> Key:
+    """By runs of atoms that begin at ``starts``; of a long column the database joins them."""
+    if normal.line is None or normal.column.width <= MAX_TREE or _too_fine(normal):
+        atoms = _atom_key(normal, allowed, alone)
+        return Key(
+            atoms.exprs, atoms.shown, lambda keys: bisect_right(starts, atoms.group(keys)) - 1
+        )
+    number = index(normal, allowed)
+    leaves = [str(start) for start in starts if start < normal.column.proper]
+    run = tree(f"({number})", leaves, leaves)
+    expr = f"CASE WHEN ({number}) >= 0 THEN {run} ELSE {number} END"
+
+    def group(keys: tuple[Any, ...]) -> int:
+        return bisect_right(starts, _atom(normal, keys[0])) - 1
+
+    return Key((expr,), (as_is,), group)
+
+
+def _too_fine(normal: Normal) -> bool:
+    """Whether a float grid is too fine for arithmetic and too long for a tree."""
+    shape, line = normal.column.shape, normal.line
+    if not (isinstance(line, FloatLine) and isinstance(shape, Grid)):
+        return False
+    return shape.count > MAX_TREE and division(shape, line) is None
 
 
 def _flag(normal: Normal, allowed: Atoms) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from defray.core.intervals import Atoms
 from defray.data.dialect import Dialect
-from defray.data.grouping import ATOM_GROUPS, Key, key
+from defray.data.grouping import ATOM_GROUPS, Key, key, size
 from defray.data.measure import count_non_null, sum_units
 from defray.data.normalise import Normal
 from defray.data.predicate import TREE_LIMIT, Where, reachable, where
@@ -80,7 +80,7 @@ def _keys(scan: Scan, normals: Sequence[Normal], chosen: Where) -> list[Key]:
     return [
         key(
             normals[a.column],
-            a.level,
+            a,
             _allowed(scan, chosen, normals, a.column),
             alone=alone,
             by_atom=by_atom,
@@ -98,12 +98,12 @@ def _allowed(scan: Scan, chosen: Where, normals: Sequence[Normal], column: int) 
 def _reader(
     scan: Scan, normals: Sequence[Normal], keys: list[Key], chosen: Where
 ) -> Callable[[Iterable[Sequence[Any]]], Exact]:
-    sizes = [len(normals[a.column].column.groups(a.level)) for a in scan.axes]
+    sizes = [size(normals[a.column].column, a) for a in scan.axes]
     cells = prod(sizes)
     bounds: list[tuple[Key, int, int, int]] = []
     at = 0
-    for k, size in zip(keys, sizes, strict=True):
-        bounds.append((k, size, at, at + len(k.exprs)))
+    for k, groups in zip(keys, sizes, strict=True):
+        bounds.append((k, groups, at, at + len(k.exprs)))
         at += len(k.exprs)
     first = at + (chosen.root is not None)
 
@@ -114,12 +114,12 @@ def _reader(
             if chosen.root is not None and not row[at]:
                 continue
             cell = 0
-            for (k, size, start, stop), known in zip(bounds, seen, strict=True):
+            for (k, groups, start, stop), known in zip(bounds, seen, strict=True):
                 keys = row[start:stop]
                 number = known.get(keys)
                 if number is None:
                     number = known[keys] = k.group(tuple(keys))
-                cell = cell * size + number
+                cell = cell * groups + number
             for i, total in enumerate(totals, first):
                 total[cell] += int(row[i] or 0)
         split = 1 + len(scan.columns)

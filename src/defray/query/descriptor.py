@@ -58,10 +58,21 @@ def key(measure: Measure, region: Region) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One GROUP BY column at a level (``value`` or a date_trunc unit); ``column`` is its position."""
+    """One GROUP BY column at a level (``value`` or a date_trunc unit); ``column`` is its position.  Where
+    there are ``starts``, atoms are grouped into runs that begin there (a view's classes, which no question
+    can name)."""
 
     column: int
     level: str = "value"
+    starts: tuple[int, ...] | None = None
+
+    def groups(self, domain: Domain) -> tuple[Group, ...]:
+        """Its groups, in ascending order; they partition the atoms."""
+        column = domain.columns[self.column]
+        if self.starts is None:
+            return column.groups(self.level)
+        ends = (*self.starts[1:], column.width)
+        return tuple(Group(None, ((a, b),)) for a, b in zip(self.starts, ends, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +157,7 @@ class Cell:
 
 def cells(domain: Domain, axes: Sequence[Axis]) -> list[Cell]:
     """The cells of a grouping in row-major order; one cell without labels where there is none."""
-    sides: list[tuple[Group, ...]] = [domain.columns[a.column].groups(a.level) for a in axes]
+    sides = [a.groups(domain) for a in axes]
     return [
         Cell(
             tuple(g.label for g in combo),

@@ -102,7 +102,7 @@ class CountedSource:
         if control is not None:
             Watch(control, 0).check()
         at = self._inside(scan.region)
-        size = prod(self.domain.columns[a.column].group_count(a.level) for a in scan.axes)
+        size = prod(len(a.groups(self.domain)) for a in scan.axes)
         cells = self._cells(scan.axes, at)
         counts = self.counts[at]
         non_null = {}
@@ -151,15 +151,16 @@ class CountedSource:
         for axis in axes:
             column = self.domain.columns[axis.column]
             group = self._columns[axis.column][at]
-            if axis.level != "value":
+            grouping = axis.groups(self.domain)
+            if len(grouping) != column.width:
                 firsts = sorted(
                     (first, number)
-                    for number, made in enumerate(column.groups(axis.level))
+                    for number, made in enumerate(grouping)
                     for first, _ in made.atoms
                 )
                 starts, numbers = np.array(firsts, np.int64).T
                 group = numbers[np.searchsorted(starts, group, side="right") - 1]
-            cells = group if cells is None else cells * column.group_count(axis.level) + group
+            cells = group if cells is None else cells * len(grouping) + group
         return cells
 
     def _made_units(self, name: str) -> NDArray[Any]:

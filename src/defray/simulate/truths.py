@@ -15,7 +15,7 @@ from defray.controller.ask import Ask
 from defray.core.answer import Answer
 from defray.core.grouping import Label
 from defray.data.source import Control, Exact, Scan, Source
-from defray.engine import scan_of, true_value
+from defray.scans import scan_of, true_value
 
 MOST_KEPT: Final = 5_000_000
 """How many true numbers are kept, at about 40 bytes each."""

@@ -27,7 +27,8 @@ from defray.query.descriptor import (
     key,
     non_null,
 )
-from defray.query.region import NOWHERE, Region, Regions
+from defray.query.region import EVERYWHERE, NOWHERE, Region, Regions
+from defray.support.grouped import Grouped
 from defray.support.known import confirmed
 
 
@@ -40,8 +41,9 @@ class Block:
     ``empty[i]`` marks cells that hold no row by definition: exactly 0, free.  ``column`` is the column
     whose non-null rows a count takes (None: all rows of the region).
 
-    ``keys`` say where what is known of each cell is found.  In a confirmation these are kept apart, and
-    ``confirms`` are the functionals' own.
+    ``grouped`` is the same as functionals of cells; ``numbers`` are the groups that are asked for, of
+    ``groups`` in all.  ``keys`` say where what is known of each cell is found.  In a confirmation these are
+    kept apart, and ``confirms`` are the functionals' own.
     """
 
     measure: Measure
@@ -55,7 +57,19 @@ class Block:
     empty: tuple[bool, ...]
     attributes: tuple[str, ...]
     weights: Mapping[str, Any]
+    grouped: Grouped
+    numbers: tuple[int, ...]
+    groups: int
     confirms: tuple[bytes, ...] = ()
+
+    @cached_property
+    def marginal(self) -> tuple[int, ...] | None:
+        """The columns of a full GROUP BY, in the order written; None where there is a WHERE, or groups are
+        not single values."""
+        columns = tuple(a.column for a in self.grouped.axes)
+        whole = self.grouped.base is EVERYWHERE and len(self.numbers) == self.groups
+        plain = all(a.level == "value" for a in self.grouped.axes)
+        return columns if whole and plain and len(set(columns)) == len(columns) else None
 
     @property
     def functionals(self) -> tuple[bytes, ...]:
@@ -82,6 +96,7 @@ class Compiled:
                 b,
                 keys=tuple(b.keys[i] for i in cells),
                 empty=tuple(b.empty[i] for i in cells),
+                numbers=tuple(b.numbers[i] for i in cells),
                 confirms=tuple(b.confirms[i] for i in cells) if b.confirms else (),
             )
             for b in self.blocks
@@ -189,6 +204,9 @@ def make_block(
         empty=tuple(r is NOWHERE for r in by_cell),
         attributes=tuple(domain.names[i] for i in sorted(touched)),
         weights=weights,
+        grouped=Grouped.of(measure, region, axes, domain, regions),
+        numbers=tuple(range(len(by_cell))),
+        groups=len(by_cell),
     )
 
 

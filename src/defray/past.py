@@ -1,0 +1,110 @@
+"""The releases of one data version, read from the ledger as they come and decoded as functionals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from threading import Lock
+
+from defray.core.contract import Contract
+from defray.core.domain import Domain
+from defray.ledger.records import Release
+from defray.ledger.store import Transaction, View
+from defray.query.descriptor import Axis, Measure
+from defray.query.region import Regions
+from defray.support.axes import Axes
+from defray.support.grouped import Grouped
+from defray.support.history import History, Item, cells_item, region_item, residual_item
+
+N_MAX = 2**27
+"""The bound on the rows of a table whose contract declares none: it scales rounding errors only."""
+
+
+class Past:
+    """The history of a data version, kept up to date.  Safe to share between threads."""
+
+    def __init__(self, version: int, contract: Contract) -> None:
+        self.version = version
+        self._domain = contract.domain
+        self._regions = Regions(contract.domain.widths)
+        self._history = History(contract.domain, self._regions, float(contract.n_max or N_MAX))
+        self._read = 0
+        self._lock = Lock()
+
+    def read(self, view: View, exists: bool) -> History:
+        """Everything released so far; in a transaction with its own releases, which others do not see."""
+        with self._lock:
+            if not exists:
+                return self._history
+            news = view.releases(self._read)
+            if not news:
+                return self._history
+            if appended(view):
+                history = self._history.branch()
+                history.add(self._items(news))
+                return history
+            # What was handed out stays as it was: others may be reading it.
+            self._history = self._history.branch()
+            self._history.add(self._items(news))
+            self._read = news[-1][0]
+            return self._history
+
+    def _items(self, releases: Iterable[tuple[int, Release]]) -> Iterator[Item]:
+        for seq, release in releases:
+            yield item_of(seq, release, self._domain, self._regions)
+
+
+def appended(view: View) -> bool:
+    """Whether a view may hold what is not committed."""
+    return hasattr(view, "append")
+
+
+def item_of(seq: int, release: Release, domain: Domain, regions: Regions) -> Item:
+    """A logged release as functionals of the declared domain.  ValueError where its weights do not fit."""
+    weights, measure = release.weights, Measure.parse(release.measure)
+    aim = release.note.get("aim")
+    aim = None if aim is None else float.fromhex(aim)
+    columns = tuple(domain.names.index(name) for name in release.attributes)
+    if weights["kind"] == "residual":
+        assert release.precisions[0] is not None
+        return residual_item(
+            domain,
+            measure,
+            columns,
+            seq=seq,
+            ask=release.ask,
+            step=release.step,
+            values=release.values,
+            precision=release.precisions[0],
+            aim=aim,
+        )
+    if weights["kind"] == "cells":
+        assert release.precisions[0] is not None
+        assert release.values[0] is not None
+        starts = tuple(None if s is None else tuple(s) for s in weights["classes"])
+        return cells_item(
+            measure,
+            Axes(columns, starts, tuple(domain.widths[c] for c in columns)),
+            weights["steps"],
+            weights["bits"],
+            seq=seq,
+            ask=release.ask,
+            step=release.step,
+            value=release.values[0],
+            precision=release.precisions[0],
+            aim=aim,
+        )
+    axes = tuple(Axis(domain.names.index(name), level) for name, level in weights["group"])
+    region = regions.from_json(weights["region"])
+    return region_item(
+        Grouped.of(measure, region, axes, domain, regions),
+        domain,
+        regions,
+        seq=seq,
+        ask=release.ask,
+        step=release.step,
+        values=release.values,
+        precisions=release.precisions,
+    )
+
+
+__all__ = ["Past", "Transaction", "appended", "item_of"]

@@ -1,0 +1,170 @@
+"""The cells of a view: a product of classes of atoms, and what a region is on them.
+
+A column of few atoms has one class an atom.  Of a column of many, only what the questions so far tell apart
+counts: consecutive atoms that no question separates form one class, and a question that separates them
+refines the view (its releases are folded again on the finer cells; nothing of them changes).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from defray.query.region import Region
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+Cuts = Mapping[int, frozenset[int] | None]
+"""By column, the atoms where a new class has to begin; None: at every atom."""
+
+Starts = tuple[int, ...] | None
+"""Where the classes of a column begin, ascending from 0; None: at every atom."""
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The product of the classes of some columns (ascending); ``widths`` are the columns' atoms.
+
+    >>> axes = Axes((0, 3), (None, (0, 10, 50)), (2, 100))
+    >>> axes.shape, axes.cells
+    ((2, 3), 6)
+    """
+
+    columns: tuple[int, ...]
+    starts: tuple[Starts, ...]
+    widths: tuple[int, ...]
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(
+            w if s is None else len(s) for s, w in zip(self.starts, self.widths, strict=True)
+        )
+
+    @property
+    def cells(self) -> int:
+        return prod(self.shape)
+
+    @cached_property
+    def firsts(self) -> tuple[NDArray[np.int64], ...]:
+        """The first atom of every class, column by column."""
+        return tuple(
+            np.arange(w) if s is None else np.asarray(s, np.int64)
+            for s, w in zip(self.starts, self.widths, strict=True)
+        )
+
+    def respects(self, cuts: Cuts) -> bool:
+        """Whether what has these cuts is the same all over every cell."""
+        for column, wanted in cuts.items():
+            if column not in self.columns:
+                return False
+            starts = self.starts[self.columns.index(column)]
+            if starts is not None and (wanted is None or not wanted <= set(starts)):
+                return False
+        return True
+
+    def mask(self, region: Region) -> Mask:
+        """The cells in a region that respects the classes, row-major."""
+        memo: dict[Region, Mask] = {}
+
+        def below(node: Region, at: int) -> Mask:
+            """Over the axes from ``at`` on."""
+            if isinstance(node, bool):
+                return np.broadcast_to(np.bool_(node), self.shape[at:])
+            place = self.columns.index(node.column)
+            found = memo.get(node)
+            if found is None:
+                found = np.zeros(self.shape[place:], np.bool_)
+                firsts = self.firsts[place]
+                for atoms, child in node.edges:
+                    part = below(child, place + 1)
+                    for low, high in atoms:
+                        a, b = np.searchsorted(firsts, (low, high))
+                        found[a:b] = part
+                memo[node] = found
+            return np.broadcast_to(found, self.shape[at:])
+
+        return below(region, 0).reshape(-1)
+
+    def carry(self, weights: Floats, other: Axes) -> Floats:
+        """Weights on the cells of coarser axes, of fewer or the same columns, on these cells."""
+        table = weights.reshape(other.shape)
+        for place, column in enumerate(other.columns):
+            firsts = self.firsts[self.columns.index(column)]
+            at = np.searchsorted(other.firsts[place], firsts, side="right") - 1
+            table = np.take(table, at, axis=place)
+        sizes = [
+            n if c in other.columns else 1 for c, n in zip(self.columns, self.shape, strict=True)
+        ]
+        return np.broadcast_to(table.reshape(sizes), self.shape).reshape(-1)
+
+    def at_most(self, atoms: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Of an array on all atoms of the columns, the least of each class, row-major."""
+        table = atoms.reshape(self.widths)
+        for place, firsts in enumerate(self.firsts):
+            if self.starts[place] is not None:
+                table = np.minimum.reduceat(table, firsts, axis=place)
+        return table.reshape(-1)
+
+
+def axes_for(cuts: Cuts, widths: tuple[int, ...], fine: int, most: int) -> Axes | None:
+    """Axes of at most ``most`` cells that respect cuts: with every atom apart, the shortest columns first,
+    as long as there are no more than ``fine`` cells; None where there are too many.
+
+    >>> axes_for({0: frozenset({3}), 1: frozenset()}, (5, 1000), 64, 64).shape
+    (5, 1)
+    """
+    columns = tuple(sorted(cuts))
+    starts: dict[int, Starts] = {
+        c: None if (wanted := cuts[c]) is None else tuple(sorted({0, *wanted})) for c in columns
+    }
+    sizes = {c: widths[c] if (s := starts[c]) is None else len(s) for c in columns}
+    for c in sorted(columns, key=lambda c: widths[c]):
+        if prod(sizes.values()) // sizes[c] * widths[c] <= fine:
+            starts[c], sizes[c] = None, widths[c]
+    if prod(sizes.values()) > most:
+        return None
+    return Axes(columns, tuple(starts[c] for c in columns), tuple(widths[c] for c in columns))
+
+
+def cuts_of(
+    region: Region, nodes: Iterable[Region], widths: tuple[int, ...]
+) -> dict[int, frozenset[int]]:
+    """Where a region tells the atoms of its columns apart; ``nodes`` are all its nodes."""
+    found: dict[int, set[int]] = {}
+    for node in nodes:
+        if isinstance(node, bool):
+            continue
+        here = found.setdefault(node.column, set())
+        for atoms, _ in node.edges:
+            for low, high in atoms:
+                here.update((low, high))
+    return {c: frozenset(x for x in cuts if 0 < x < widths[c]) for c, cuts in found.items()}
+
+
+def joined(*several: Cuts) -> dict[int, frozenset[int] | None]:
+    """The cuts of all."""
+    out: dict[int, frozenset[int] | None] = {}
+    for cuts in several:
+        for column, wanted in cuts.items():
+            before = out.get(column, frozenset())
+            out[column] = None if wanted is None or before is None else before | wanted
+    return out
+
+
+def class_of(starts: Starts, atom: int) -> int:
+    """The class that holds an atom."""
+    return atom if starts is None else bisect_right(starts, atom) - 1
+
+
+def begins(starts: Starts, atom: int) -> bool:
+    """Whether a class begins at an atom."""
+    return starts is None or (
+        (at := bisect_left(starts, atom)) < len(starts) and starts[at] == atom
+    )
