@@ -13,8 +13,8 @@ from defray.core.domain import Domain
 from defray.core.target import Within, parse_confidence, parse_goal, precision_for, two_sided
 from defray.core.zcdp import epsilon_for
 from defray.errors import TargetError
-from defray.ledger.audit import AuditReport, Disagrees, audit
-from defray.ledger.records import PURSES, Epoch
+from defray.ledger.audit import AuditReport, Derived, Disagrees, audit
+from defray.ledger.records import PURSES, Epoch, Release
 from defray.ledger.store import Ledger, View
 from defray.policy.choices import GATES
 from defray.support.exact import block_of
@@ -119,26 +119,50 @@ def history(contract: Contract, ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def run_audit(ledger: Ledger) -> AuditReport:
-    """Replay the whole log from zero and re-derive every charge, fold and key."""
-    domains: dict[int, Domain] = {}
-    rows = int(ledger.terms.unit["max_rows"])
+    """Replay the whole log from zero and re-derive every charge, fold and key, and what each cell paid."""
+    from defray.support.measured import paid_of  # arrays are loaded for an audit only
 
-    def keys_of(body: Mapping[str, Any], epoch: Epoch) -> tuple[bytes, ...]:
+    domains: dict[int, Domain] = {}
+    rows, rho = int(ledger.terms.unit["max_rows"]), ledger.terms.rho
+
+    def derive(body: Mapping[str, Any], epoch: Epoch) -> Derived:
         domain = domains.get(epoch.counter)
         if domain is None:
             domain = domains[epoch.counter] = Domain.from_json(epoch.domain)
-        block = block_of(body, domain, rows)
-        derived = {
-            "reach": str(block.reach),
-            "unit": str(block.unit),
-            "attributes": list(block.attributes),
-        }
+        keys, derived = derived_fields(body, domain, rows)
         for name, value in derived.items():
             if body[name] != value:
                 raise Disagrees(f"its {name} is {body[name]}, by its weights it is {value}")
-        return block.keys
+        release = Release.from_json(body)
+        return Derived(
+            keys,
+            paid_of(
+                release.weights,
+                release.attributes,
+                domain,
+                reach=release.reach,
+                sigmas=release.sigmas,
+                charge=release.charge,
+                rho=rho,
+                by_cell=release.by_cell,
+            ),
+        )
 
-    return audit(ledger, keys_of)
+    return audit(ledger, derive)
+
+
+def derived_fields(
+    body: Mapping[str, Any], domain: Domain, rows: int
+) -> tuple[tuple[bytes, ...], dict[str, Any]]:
+    """The keys of a release's functionals (none, where its kind has none), and the fields of its body that
+    follow from its weights and the declared domain."""
+    keyed = body["weights"]["kind"] == "region"
+    table = {"kind": "region", "region": True, "group": []}
+    block = block_of(body if keyed else {**body, "weights": table}, domain, rows)
+    fields: dict[str, Any] = {"reach": str(block.reach), "unit": str(block.unit)}
+    if not keyed:
+        return (), fields
+    return block.keys, fields | {"attributes": list(block.attributes)}
 
 
 def end(contract: Contract, ledger: Ledger) -> dict[str, Any]:

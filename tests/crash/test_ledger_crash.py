@@ -12,7 +12,7 @@ import pytest
 from defray.ledger.audit import audit
 from defray.ledger.store import Ledger
 from tests.contract.ledgers import DURABLE, SqliteUnderTest
-from tests.ledger.makers import DOMAIN, keys_of, release, terms
+from tests.ledger.makers import DOMAIN, derive, release, terms
 from tests.ledger.processes import start
 
 pytestmark = pytest.mark.crash
@@ -46,7 +46,7 @@ def reported(worker: subprocess.Popen[str]) -> tuple[list[int], list[str]]:
 
 def whole(ledger: Ledger) -> int:
     """Check everything that must hold after a crash; the seq of the newest entry."""
-    report = audit(ledger, keys_of)
+    report = audit(ledger, derive)
     assert report.ok, report.findings
     assert report.spent == ledger.folds()[0]
     assert report.spent["answer"] == report.releases * release(sigmas=(2e4,)).charge

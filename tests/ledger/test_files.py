@@ -20,7 +20,7 @@ from defray.ledger.audit import audit
 from defray.ledger.files import from_sqlite, network_file_system
 from defray.ledger.sqlite import SqliteLedger
 from tests.ledger.forks import in_child
-from tests.ledger.makers import DOMAIN, keys_of, release, terms
+from tests.ledger.makers import DOMAIN, derive, release, terms
 from tests.ledger.processes import ROOT
 
 MOUNTS = """\
@@ -242,7 +242,7 @@ def test_permission_denied(tmp_path: Path) -> None:
                 ledger = step()
             except LedgerError as error:
                 return f"{type(error).__name__}: {error}"
-            return f"fine: {audit(ledger, keys_of).releases}"
+            return f"fine: {audit(ledger, derive).releases}"
 
         return in_child(run)
 
@@ -284,7 +284,7 @@ def test_a_full_disk_keeps_what_was_committed(tmp_path: Path) -> None:
     assert failed.startswith("LedgerError SQLITE_")
     assert seq == kept + 2 > 10
     with SqliteLedger.read(tmp_path / "ledger") as ledger:
-        report = audit(ledger, keys_of)
+        report = audit(ledger, derive)
         assert report.ok
         assert report.releases == kept
 

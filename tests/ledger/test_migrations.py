@@ -9,36 +9,12 @@ from pathlib import Path
 import pytest
 
 from defray.errors import LedgerCorrupt, LedgerError
-from defray.ledger.schema import APPLICATION, STEPS, advance, version_of
+from defray.ledger.schema import STEPS, version_of
 from defray.ledger.sqlite import SqliteLedger
+from tests.ledger.older import turned_back
 from tests.tables import open_session, write_contract, write_people
 
-COPIED = {
-    "entries": "seq, kind, body, hash",
-    "totals": "purse, quanta, cap",
-    "known": "key, precision, weighted, releases, last, idx, promises",
-    "meta": "name, value",
-    "notes": "name, text",
-}
-"""The tables of version 1."""
 SQL = "SELECT COUNT(*) FROM people WHERE age >= 40"
-
-
-def turned_back(path: Path) -> None:
-    """Make the ledger what version 1 would have written of the same asks."""
-    old = path.with_name("old")
-    with closing(sqlite3.connect(old, isolation_level=None)) as sql:
-        sql.execute(f"PRAGMA application_id = {APPLICATION}")
-        sql.execute("PRAGMA journal_mode = WAL")
-        advance(sql, STEPS[:1])
-        assert version_of(sql) == 1
-        sql.execute("ATTACH ? AS new", (str(path),))
-        for table, columns in COPIED.items():
-            sql.execute(f"INSERT INTO {table}({columns}) SELECT {columns} FROM new.{table}")
-        sql.execute("DETACH new")
-    path.unlink()
-    old.chmod(0o600)
-    old.rename(path)
 
 
 @pytest.fixture
@@ -56,11 +32,12 @@ def contract(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_version_1_ledger_opens_audits_clean_and_goes_on(contract: Path):
+@pytest.mark.parametrize("version", range(1, len(STEPS)))
+def test_an_older_ledger_opens_audits_clean_and_goes_on(contract: Path, version: int):
     path = contract.with_name("contract.ledger")
     with SqliteLedger.read(path) as ledger:
         before = ledger.folds()
-    turned_back(path)
+    turned_back(path, version)
     with pytest.raises(LedgerError, match="older Defray"):
         SqliteLedger.read(path)
     with open_session(contract) as session:
@@ -77,9 +54,10 @@ def test_a_version_1_ledger_opens_audits_clean_and_goes_on(contract: Path):
         assert version_of(sql) == len(STEPS)
 
 
-def test_what_was_tampered_with_before_is_still_found(contract: Path):
+@pytest.mark.parametrize("version", range(1, len(STEPS)))
+def test_what_was_tampered_with_before_is_still_found(contract: Path, version: int):
     path = contract.with_name("contract.ledger")
-    turned_back(path)
+    turned_back(path, version)
     with closing(sqlite3.connect(path)) as sql:
         sql.execute("UPDATE known SET weighted = '1/3' WHERE releases > 2")
         sql.commit()
@@ -89,7 +67,7 @@ def test_what_was_tampered_with_before_is_still_found(contract: Path):
 
 def test_a_log_that_cannot_be_read_is_not_upgraded(contract: Path):
     path = contract.with_name("contract.ledger")
-    turned_back(path)
+    turned_back(path, 1)
     with closing(sqlite3.connect(path)) as sql:
         sql.execute("DROP TRIGGER entries_stay")
         sql.execute("UPDATE entries SET body = x'7b7d' WHERE seq = (SELECT max(seq) FROM entries)")

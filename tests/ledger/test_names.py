@@ -16,7 +16,7 @@ from defray.ledger import creation, files
 from defray.ledger.audit import audit
 from defray.ledger.sqlite import SqliteLedger
 from tests.ledger.forks import in_child
-from tests.ledger.makers import DOMAIN, keys_of, release, terms
+from tests.ledger.makers import DOMAIN, derive, release, terms
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_hard_link_made_later_stops_reading_and_writing(
             use()
     (tmp_path / "b").unlink()
     assert put(ledger, "second") == 4
-    assert audit(ledger, keys_of).ok
+    assert audit(ledger, derive).ok
 
 
 def test_another_opener_waits_for_the_maker_to_drop_the_first_name(path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_lost_file_stops_reading_and_writing(
         lambda: ledger.remembered("x"),
         lambda: ledger.remember("x", "y"),
         lambda: ledger.backup(path.with_name("copy")),
-        lambda: audit(ledger, keys_of),
+        lambda: audit(ledger, derive),
     ]
     for use in uses:
         with pytest.raises(LedgerError, match="moved, replaced or deleted") as caught:
@@ -162,7 +162,7 @@ def test_a_file_lost_within_a_transaction_keeps_nothing(
     if lose is renamed:
         path.with_name("b").rename(path)
         assert seq(ledger) == 3
-        assert audit(ledger, keys_of).ok
+        assert audit(ledger, derive).ok
 
 
 def test_a_file_that_comes_back_is_the_ledger_again(ledger: SqliteLedger, path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_file_that_comes_back_is_the_ledger_again(ledger: SqliteLedger, path: 
         put(ledger, "second")
     path.with_name("b").rename(path)
     assert put(ledger, "second") == 4
-    assert audit(ledger, keys_of).ok
+    assert audit(ledger, derive).ok
 
 
 def test_after_a_loss_there_is_one_budget(ledger: SqliteLedger, path: Path) -> None:
@@ -184,7 +184,7 @@ def test_after_a_loss_there_is_one_budget(ledger: SqliteLedger, path: Path) -> N
             put(ledger, "second")
         ledger.close()  # and takes none of the new one's files away
         assert put(second, "third") == 4
-        assert audit(second, keys_of).ok
+        assert audit(second, derive).ok
 
 
 def test_a_lost_log_stops_writing(ledger: SqliteLedger, path: Path) -> None:

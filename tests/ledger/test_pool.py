@@ -16,7 +16,7 @@ from defray.errors import LedgerError
 from defray.ledger.audit import audit
 from defray.ledger.sqlite import SqliteLedger
 from tests.ledger.forks import in_child
-from tests.ledger.makers import DOMAIN, keys_of, release, terms
+from tests.ledger.makers import DOMAIN, derive, release, terms
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here"),
@@ -46,7 +46,7 @@ def test_a_child_uses_an_idle_ledger_and_so_does_its_parent(ledger: SqliteLedger
 
     assert in_child(run) == "4 5"
     assert put(ledger) == 6
-    assert audit(ledger, keys_of).ok
+    assert audit(ledger, derive).ok
 
 
 def test_a_child_forked_inside_a_transaction_cannot_use_it(ledger: SqliteLedger) -> None:
@@ -87,7 +87,7 @@ def test_leaving_a_transaction_in_the_child_changes_nothing(ledger: SqliteLedger
     assert os.read(reading, 100) == b"refused"
     os.close(reading)
     os.close(writing)
-    report = audit(ledger, keys_of)
+    report = audit(ledger, derive)
     assert report.ok
     assert report.releases == 1
     assert put(ledger) == 4
@@ -119,7 +119,7 @@ def test_forks_beside_busy_threads(ledger: SqliteLedger) -> None:
     for thread in threads:
         thread.join()
     assert set(said) <= {"told", "worked"}
-    report = audit(ledger, keys_of)
+    report = audit(ledger, derive)
     assert report.ok
     assert report.releases == sum(counts) + said.count("worked")
 

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from defray.core.amounts import QUANTA, rho_of
 from defray.errors import LedgerBusy, LedgerCorrupt
-from defray.ledger.checks import arrival_fault, faults, fold, fold_arrival
+from defray.ledger.accounts import Account, Folds, atoms_of
+from defray.ledger.checks import arrival_fault, faults, fold, fold_arrival, misfit
 from defray.ledger.records import (
     GENESIS,
     PURSES,
@@ -23,6 +24,7 @@ from defray.ledger.records import (
     Entry,
     Epoch,
     Known,
+    Paid,
     Purse,
     Release,
     Terms,
@@ -30,10 +32,21 @@ from defray.ledger.records import (
     digest,
 )
 from defray.ledger.store import Ledger
+from defray.support.weights import whole
 
-KeysOf = Callable[[Mapping[str, Any], Epoch], tuple[bytes, ...]]
-"""The keys of a release's functionals, re-derived from its body and the epoch it was made in; raises
-Disagrees where something else that follows from them was recorded otherwise."""
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """What follows from a release and is not stored: the keys of its functionals (none, where its kind has
+    none) and what each cell pays."""
+
+    keys: tuple[bytes, ...]
+    paid: Paid
+
+
+Derive = Callable[[Mapping[str, Any], Epoch], Derived]
+"""Derives again what follows from a release's body and the epoch it was made in; raises Disagrees where
+something else that follows from them was recorded otherwise."""
 
 
 class Disagrees(Exception):
@@ -93,7 +106,7 @@ class AuditReport:
 class _Replay:
     """The state of the log after the entries read so far."""
 
-    keys_of: KeysOf
+    derive: Derive
     pinned: Mapping[int, str]
     findings: list[Finding] = field(default_factory=list)
     seq: int = 0
@@ -105,7 +118,7 @@ class _Replay:
     terms: Terms | None = None
     epoch: Epoch | None = None
     closed: bool = False
-    spent: dict[Purse, int] = field(default_factory=lambda: dict.fromkeys(PURSES, 0))
+    accounts: dict[Purse, Account] = field(default_factory=lambda: dict.fromkeys(PURSES, Account()))
     known: dict[bytes, Known] = field(default_factory=dict)
 
     def report(self, seq: int, message: str) -> None:
@@ -160,6 +173,7 @@ class _Replay:
                 self.report(seq, f"data version {epoch.counter} is out of turn")
             self.epoch = epoch
             self.known.clear()
+            self.accounts = {purse: account.anew() for purse, account in self.accounts.items()}
             return epoch.to_json()
         if kind == "open":
             terms = Terms.from_json(body)
@@ -180,35 +194,53 @@ class _Replay:
             return release.to_json()
         if release.version != self.epoch.counter:
             self.report(seq, f"a release of data version {release.version}, not the newest")
-        sound = True
-        for wrong in faults(release, self.terms.rho):
+        wrongs = list(faults(release, self.terms.rho))
+        for wrong in wrongs:
             self.report(seq, wrong)
-            sound = False
-        if isinstance(release.charge, int) and release.purse in PURSES:
-            self.spent[release.purse] += release.charge
-            cap = self.terms.caps.get(release.purse, 0)
-            if self.spent[release.purse] > cap:
-                self.report(
-                    seq,
-                    f"the {release.purse} purse reaches {self.spent[release.purse]} of {cap} quanta",
-                )
-        if sound:
+        paid: Paid = (((), release.charge if whole(release.charge) else 0),)
+        if not wrongs:
             try:
-                keys = self.keys_of(body, self.epoch)
+                derived = self.derive(body, self.epoch)
             except Disagrees as error:
                 self.report(seq, str(error))
+            except _UNREADABLE as error:
+                self.report(seq, f"its weights do not fit the declared domain: {error}")
             else:
-                self._fold(seq, release, keys)
+                paid = self._fold(seq, release, derived)
+        if release.purse in PURSES:
+            self._charge(seq, release.purse, paid)
         return release.to_json()
 
-    def _fold(self, seq: int, release: Release, keys: tuple[bytes, ...]) -> None:
-        if len(keys) != len(release.values):
-            self.report(seq, f"{len(release.values)} values, but its weights are {len(keys)}")
-            return
-        fold(self.known, release, keys, seq)
+    def _fold(self, seq: int, release: Release, derived: Derived) -> Paid:
+        """Returns what is paid."""
+        keyed = release.weights["kind"] == "region"
+        if len(derived.keys) != (len(release.values) if keyed else 0):
+            self.report(
+                seq, f"{len(release.values)} values, but its weights are {len(derived.keys)}"
+            )
+            return derived.paid
+        wrong = misfit(release, derived.paid)
+        if wrong is not None:
+            self.report(seq, wrong)
+        fold(self.known, release, derived.keys, seq)
+        return derived.paid
 
-    def compare(self, totals: Mapping[str, int], known: Mapping[bytes, Known]) -> None:
+    def _charge(self, seq: int, purse: Purse, paid: Paid) -> None:
+        epoch, terms = self.epoch, self.terms
+        assert epoch is not None and terms is not None
+        after = self.accounts[purse].after(paid, seq, lambda: atoms_of(epoch))
+        self.accounts[purse] = after
+        cap = terms.caps.get(purse, 0)
+        if after.spent > cap:
+            self.report(seq, f"the {purse} purse reaches {after.spent} of {cap} quanta")
+
+    @property
+    def spent(self) -> dict[Purse, int]:
+        return {purse: account.spent for purse, account in self.accounts.items()}
+
+    def compare(self, folds: Folds) -> None:
         """Compare the stored folds with those of the replay."""
+        totals, known, charges = folds
         spent: dict[str, int] = {str(purse): quanta for purse, quanta in self.spent.items()}
         for purse in sorted(totals.keys() | spent.keys()):
             kept, replayed = totals.get(purse, 0), spent.get(purse, 0)
@@ -216,6 +248,16 @@ class _Replay:
                 self.report(
                     self.seq, f"the {purse} total is kept as {kept} quanta, the log says {replayed}"
                 )
+        replayed_charges = {str(purse): a.kept() for purse, a in self.accounts.items()}
+        for purse in sorted(charges.keys() | replayed_charges.keys()):
+            rows, again = charges.get(purse, {}), replayed_charges.get(purse, {})
+            for text in sorted(rows.keys() | again.keys()):
+                if rows.get(text) != again.get(text):
+                    where = f"on the columns {text}" if text else "by every cell"
+                    self.report(
+                        self.seq,
+                        f"what is kept as paid {where} from the {purse} purse is not what the log says",
+                    )
         if known == self.known:
             return
         for key in sorted(known.keys() | self.known.keys()):
@@ -226,25 +268,25 @@ class _Replay:
 
 
 def audit(
-    ledger: Ledger, keys_of: KeysOf, *, pinned: Mapping[int, str] | None = None
+    ledger: Ledger, derive: Derive, *, pinned: Mapping[int, str] | None = None
 ) -> AuditReport:
     """Replay the whole log and compare.  Others may go on appending meanwhile.
 
     ``pinned`` maps seqs to hashes noted earlier, which must be in the log.
     """
-    replay = _Replay(keys_of, pinned or {})
+    replay = _Replay(derive, pinned or {})
     for _ in range(_ATTEMPTS):
         for entry in ledger.entries(replay.seq + 1):
             replay.take(entry)
         try:
-            totals, known = ledger.folds()
+            folds = ledger.folds()
         except LedgerCorrupt as error:
             replay.report(replay.seq, error.message)
             break
         with ledger.view() as view:
             settled = view.seq == replay.seq
         if settled:
-            replay.compare(totals, known)
+            replay.compare(folds)
             break
     else:
         raise LedgerBusy(
@@ -261,7 +303,7 @@ def audit(
         entries=replay.entries,
         releases=replay.releases,
         epochs=replay.epochs,
-        spent=dict(replay.spent),
+        spent=replay.spent,
         rho={purse: rho_of(quanta, rho) for purse, quanta in replay.spent.items()},
         head=replay.head,
         closed=replay.closed,

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
 from defray.core.amounts import QUANTA
 from defray.errors import LedgerCorrupt, LedgerError
-from defray.ledger.records import PURSES, UNKNOWN, Arrival, Known, Release, Terms
+from defray.ledger.accounts import Account, dearest
+from defray.ledger.records import PURSES, UNKNOWN, Arrival, Known, Paid, Release, Terms
 from defray.support.known import credited
+from defray.support.weights import charge_for, squared_gain, squared_weight, unsound, whole
 
 _TAG: Final = re.compile("[0-9a-f]{32}")
 
@@ -47,28 +49,60 @@ def check_terms(terms: Terms) -> None:
         raise LedgerError("The purses' caps together exceed the contract.")
 
 
-def obstacles(release: Release, terms: Terms, version: int, spent: int) -> Iterator[str]:
-    """Why a release may not be appended now: at data version ``version``, with ``spent`` quanta of its purse
-    charged already."""
+def admitted(
+    release: Release,
+    terms: Terms,
+    version: int,
+    account: Account,
+    seq: int,
+    atoms: Callable[[], tuple[int, ...]],
+) -> Account | str:
+    """The account of its purse once a release is appended as ``seq``, or why it may not be appended now: at
+    data version ``version``, whose declared columns have so many ``atoms``."""
+    wrong = next(obstacles(release, terms, version), None)
+    if wrong is not None:
+        return wrong
+    cap = terms.caps.get(release.purse, 0)
+    total = account.spent + release.charge
+    if release.charge <= cap:
+        try:
+            after = account.after(release.pays, seq, atoms)
+        except (ValueError, TypeError, OverflowError) as error:
+            return f"what its cells pay does not fit the domain: {error}"
+        if after.spent <= cap:
+            return after
+        total = after.spent
+    return f"the {release.purse} purse would reach {total} of {cap} quanta"
+
+
+def obstacles(release: Release, terms: Terms, version: int) -> Iterator[str]:
+    """Why a release may not be appended at data version ``version``, whatever was spent."""
     if release.version != version:
         yield f"a release of data version {release.version} came at version {version}"
     yield from faults(release, terms.rho)
-    if len(release.keys) != len(release.values):
+    if len(release.keys) != (len(release.values) if _keyed(release) else 0):
         yield "keys and values differ in number"
-    cap, total = terms.caps.get(release.purse, 0), spent + release.charge
-    if total > cap:
-        yield f"the {release.purse} purse would reach {total} of {cap} quanta"
+    wrong = misfit(release, release.paid)
+    if wrong is not None:
+        yield wrong
 
 
-def derived_charge(reach: Fraction, sigma: float, rho: Fraction) -> int:
-    """``quanta_up(reach^2 / (2 sigma^2), rho)``: the quanta that a draw at ``sigma`` costs.
-
-    >>> derived_charge(Fraction(1), 1.0, Fraction(1)) == QUANTA // 2
-    True
-    """
-    top, bottom = sigma.as_integer_ratio()
-    cost = reach.numerator**2 * bottom**2 * QUANTA * rho.denominator
-    return -(-cost // (reach.denominator**2 * 2 * top**2 * rho.numerator))
+def misfit(release: Release, paid: Paid) -> str | None:
+    """What is wrong with what is said to be paid for a sound release; None if nothing is."""
+    if not release.by_cell:
+        same = all(not columns and quanta == release.charge for columns, quanta in paid)
+        return (
+            None if same and len(paid) <= 1 else "every cell pays the charge, but others are named"
+        )
+    if len(paid) != 1:
+        return "it is charged by cell, but what each cell pays is not said once"
+    ((columns, quanta),) = paid
+    if columns and len(columns) != len(release.attributes):
+        return f"{len(columns)} columns pay for {len(release.attributes)} attributes"
+    most = dearest(quanta)
+    if most != release.charge:
+        return f"the charge is {release.charge} quanta, but its dearest cell pays {most}"
+    return None
 
 
 def increments(
@@ -96,7 +130,8 @@ def fold(
 
 def folded(release: Release) -> list[bytes]:
     """The keys that a release is folded into."""
-    keys = [k for k, value in zip(release.keys, release.values, strict=True) if value is not None]
+    pairs = zip(release.keys, release.values, strict=_keyed(release))
+    keys = [k for k, value in pairs if value is not None]
     if release.tag is not None:
         keys = [k for key in keys for k in credited(key, release.tag)]
     return [*keys, *(key for key, _, _ in release.settles)]
@@ -129,18 +164,18 @@ def faults(release: Release, rho: Fraction) -> Iterator[str]:
     """
     if release.purse not in PURSES:
         yield f"unknown purse {release.purse!r}"
-    if not _whole(release.charge) or release.charge <= 0:
+    if not whole(release.charge) or release.charge <= 0:
         yield f"the charge {release.charge!r} is not a positive whole number of quanta"
         return
-    if not _whole(release.step) or abs(release.step) > 2**16:
+    if not whole(release.step) or abs(release.step) > 2**16:
         yield f"the step {release.step!r} is not a small whole number"
         return
     if release.reach <= 0 or release.unit <= 0:
         yield "unit and reach must be positive"
         return
-    cells = len(release.values)
-    if not cells == len(release.sigmas) == len(release.precisions):
-        yield "values, sigmas and precisions differ in number"
+    unfit = list(_unfit(release))
+    yield from unfit
+    if unfit:
         return
     for key, share, gamma in release.settles:
         if len(key) != 16 or not (0 < share < 1 and 0 < gamma < 1):
@@ -152,42 +187,64 @@ def faults(release: Release, rho: Fraction) -> Iterator[str]:
     if tag is not None and not (isinstance(tag, str) and _TAG.fullmatch(tag)):
         yield f"{tag!r:.40} cannot be the tag of a confirmation"
         return
-    least = math.inf
-    sound = True
+    noisy = list(_unsound_noise(release))
+    yield from noisy
+    if noisy:
+        return
+    least = min((s for s in release.sigmas if s is not None), default=None)
+    if least is None:
+        yield "nothing is measured"
+        return
+    cost = charge_for(release.reach**2 * squared_weight(release.weights), least, rho)
+    given = release.note.get("given") is True
+    if release.charge < cost or (release.charge > cost and not given):
+        yield f"the charge is {release.charge} quanta, but its noise costs {cost}"
+
+
+def _unfit(release: Release) -> Iterator[str]:
+    """What is wrong with the kind of a release and the numbers of its parts."""
+    values = len(release.values)
+    yield from unsound(release.weights, len(release.attributes), values)
+    noises = values if _keyed(release) else 1
+    if not noises == len(release.sigmas) == len(release.precisions):
+        yield "values, sigmas and precisions differ in number"
+
+
+def _unsound_noise(release: Release) -> Iterator[str]:
+    """What is wrong with values, sigmas and precisions: one of each for every functional, or one noise for
+    all of a table."""
+    if not _keyed(release):
+        (sigma,), (precision,) = release.sigmas, release.precisions
+        if sigma is None or precision is None or not all(map(whole, release.values)):
+            yield "values are whole numbers of steps, of one sigma and one precision"
+        else:
+            yield from _unsound_cell(0, sigma, precision, squared_gain(release.weights))
+        return
     for i, (value, sigma, precision) in enumerate(
         zip(release.values, release.sigmas, release.precisions, strict=True)
     ):
         if value is None or sigma is None or precision is None:
             if not (value is None and sigma is None and precision is None):
                 yield f"cell {i} is measured by halves"
-                sound = False
             continue
-        if not _whole(value):
+        if not whole(value):
             yield f"cell {i}: the value is not a whole number of steps"
-            sound = False
-        if not (math.isfinite(sigma) and sigma > 0):
-            yield f"cell {i}: sigma {sigma!r} is not positive and finite"
-            sound = False
-            continue
-        least = min(least, sigma)
-        if precision <= 0 or precision.denominator & (precision.denominator - 1):
-            yield f"cell {i}: the precision is not a positive dyadic number"
-            sound = False
-            continue
-        top, bottom = sigma.as_integer_ratio()
-        if precision.numerator * top * top > precision.denominator * bottom * bottom:
-            yield f"cell {i}: the precision claims more than 1/sigma^2"
-            sound = False
-    if not sound:
-        return
-    if least is math.inf:
-        yield "nothing is measured"
-        return
-    cost = derived_charge(release.reach, least, rho)
-    given = release.note.get("given") is True
-    if release.charge < cost or (release.charge > cost and not given):
-        yield f"the charge is {release.charge} quanta, but its noise costs {cost}"
+        yield from _unsound_cell(i, sigma, precision, 1)
 
 
-def _whole(x: object) -> bool:
-    return isinstance(x, int) and not isinstance(x, bool)
+def _unsound_cell(i: int, sigma: float, precision: Fraction, gain: int) -> Iterator[str]:
+    """``precision`` is at most ``gain / sigma^2``."""
+    if not (math.isfinite(sigma) and sigma > 0):
+        yield f"cell {i}: sigma {sigma!r} is not positive and finite"
+        return
+    if precision <= 0 or precision.denominator & (precision.denominator - 1):
+        yield f"cell {i}: the precision is not a positive dyadic number"
+        return
+    top, bottom = sigma.as_integer_ratio()
+    if precision.numerator * top * top > gain * precision.denominator * bottom * bottom:
+        yield f"cell {i}: the precision claims more than 1/sigma^2"
+
+
+def _keyed(release: Release) -> bool:
+    """Whether every value is a functional with a key and noise of its own."""
+    return bool(release.weights.get("kind") == "region")

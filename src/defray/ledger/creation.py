@@ -14,6 +14,7 @@ from urllib.parse import quote
 from defray.errors import LedgerError, LedgerMismatch
 from defray.ledger import files
 from defray.ledger.checks import check_terms
+from defray.ledger.paid import Memo
 from defray.ledger.pool import Connection
 from defray.ledger.records import Terms, canonical
 from defray.ledger.schema import APPLICATION, Step, advance
@@ -65,7 +66,7 @@ def create(path: Path, terms: Terms, steps: Sequence[Step]) -> None:
             sql.execute(
                 "INSERT INTO meta(name, value) VALUES ('secret', ?)", (secrets.token_bytes(32),)
             )
-            SqliteTransaction(sql, path, {}, terms).start()
+            SqliteTransaction(sql, path, Memo(), terms).start()
             sql.execute("COMMIT")
         finally:
             sql.close()

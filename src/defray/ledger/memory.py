@@ -13,14 +13,17 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError
+from defray.ledger.accounts import Account, Folds, atoms_of
 from defray.ledger.checks import (
+    admitted,
     append_refused,
     arrival_fault,
     check_terms,
@@ -28,7 +31,6 @@ from defray.ledger.checks import (
     fold,
     fold_arrival,
     folded,
-    obstacles,
 )
 from defray.ledger.records import (
     GENESIS,
@@ -42,13 +44,16 @@ from defray.ledger.records import (
     Terms,
 )
 
+if TYPE_CHECKING:
+    from defray.support.charges import Charges
+
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
     """The ledger after the entry ``seq``.  ``floor`` is the seq of the newest epoch: states up to it are of
     earlier data versions.  ``arrived`` counts the arrivals."""
 
-    spent: Mapping[Purse, int]
+    accounts: Mapping[Purse, Account]
     seq: int = 0
     head: str = GENESIS
     epoch: Epoch | None = None
@@ -63,6 +68,7 @@ class _Kept:
 
     entries: list[Entry] = field(default_factory=list)
     arrivals: list[Arrival] = field(default_factory=list)
+    releases: list[int] = field(default_factory=list)
     trails: dict[bytes, list[Known]] = field(default_factory=dict)
 
 
@@ -101,7 +107,21 @@ class MemoryView:
         return self._now.epoch
 
     def spent(self, purse: Purse) -> int:
-        return self._now.spent.get(purse, 0)
+        return self._account(purse).spent
+
+    def charges(self, purse: Purse) -> Charges:
+        return self._account(purse).charges(self._atoms)
+
+    def releases(self, after: int) -> list[tuple[int, Release]]:
+        now, log = self._now, self._kept
+        seqs = log.releases[bisect_right(log.releases, max(after, now.floor)) :]
+        return [(seq, _release(log.entries[seq - 1])) for seq in seqs if seq <= now.seq]
+
+    def _account(self, purse: Purse) -> Account:
+        return self._now.accounts.get(purse, Account())
+
+    def _atoms(self) -> tuple[int, ...]:
+        return atoms_of(self._now.epoch)
 
     def known(self, keys: Sequence[bytes]) -> list[Known]:
         now, trails = self._now, self._kept.trails
@@ -117,6 +137,10 @@ def _state(trail: Sequence[Known], now: _Moment) -> Known:
         if known.last <= now.seq:
             return known if known.last > now.floor else UNKNOWN
     return UNKNOWN
+
+
+def _release(entry: Entry) -> Release:
+    return Release.from_json(entry.read())
 
 
 class MemoryTransaction(MemoryView):
@@ -139,16 +163,25 @@ class MemoryTransaction(MemoryView):
         before = self._kept.arrivals
         return [*before[first:], *self._added.arrivals[max(first - len(before), 0) :]]
 
+    def releases(self, after: int) -> list[tuple[int, Release]]:
+        first = max(after, self._now.floor)
+        own = [entry for entry in self._added.entries if entry.seq in self._added.releases]
+        added = [(entry.seq, _release(entry)) for entry in own if entry.seq > first]
+        return [*super().releases(after), *added]
+
     def append(self, release: Release) -> int:
         now = self._write()
-        spent, version = self.spent(release.purse), 0 if now.epoch is None else now.epoch.counter
-        wrong = next(obstacles(release, self._terms, version, spent), None)
-        if wrong is not None:
-            self._fail(wrong)
+        version, account = (
+            0 if now.epoch is None else now.epoch.counter,
+            self._account(release.purse),
+        )
+        after = admitted(release, self._terms, version, account, now.seq + 1, self._atoms)
+        if isinstance(after, str):
+            self._fail(after)
         seq = self._add("release", release.to_json())
-        after = {**now.spent, release.purse: spent + release.charge}
+        self._added.releases.append(seq)
         fold(self._own(folded(release)), release, release.keys, seq)
-        return self._done(spent=after)
+        return self._done(accounts={**now.accounts, release.purse: after})
 
     def arrive(self, arrival: Arrival) -> int:
         now = self._write()
@@ -166,7 +199,8 @@ class MemoryTransaction(MemoryView):
         seq = self._add("epoch", Epoch(version, fingerprint, domain).to_json())
         epoch = Epoch.from_json(self._added.entries[-1].read())
         self._known.clear()
-        self._done(epoch=epoch, floor=seq)
+        accounts = {purse: account.anew() for purse, account in now.accounts.items()}
+        self._done(epoch=epoch, floor=seq, accounts=accounts)
         return epoch
 
     def end(self) -> int:
@@ -193,6 +227,7 @@ class MemoryTransaction(MemoryView):
         kept = self._kept
         kept.entries.extend(self._added.entries)
         kept.arrivals.extend(self._added.arrivals)
+        kept.releases.extend(self._added.releases)
         for key, known in self._known.items():
             kept.trails.setdefault(key, []).append(known)
         return self._moment
@@ -247,7 +282,7 @@ class MemoryLedger:
         self._owner: int | None = None
         self._closed = False
         self._torn = False
-        first = MemoryTransaction(self._kept, _Moment(dict.fromkeys(terms.caps, 0)), terms)
+        first = MemoryTransaction(self._kept, _Moment(dict.fromkeys(terms.caps, Account())), terms)
         first.start()
         self._moment = first.commit()
         self._terms = Terms.from_json(self._kept.entries[0].read())
@@ -287,12 +322,14 @@ class MemoryLedger:
         for i in range(max(start, 1) - 1, self._current().seq):
             yield self._kept.entries[i]
 
-    def folds(self) -> tuple[dict[str, int], dict[bytes, Known]]:
+    def folds(self) -> Folds:
         with self._publishing:
             now = self._current()
             states = ((key, _state(trail, now)) for key, trail in self._kept.trails.items())
             known = {key: state for key, state in states if state is not UNKNOWN}
-        return {str(purse): quanta for purse, quanta in now.spent.items()}, known
+        totals = {str(purse): account.spent for purse, account in now.accounts.items()}
+        charges = {str(purse): account.kept() for purse, account in now.accounts.items()}
+        return Folds(totals, known, charges)
 
     def remembered(self, name: str) -> str | None:
         self._current()

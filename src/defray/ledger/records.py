@@ -9,12 +9,22 @@ hash of its predecessor, so ``sha256(body)`` commits to the whole log before it.
 * ``arrival``  an ask that needed new budget, granted or not: what a scarce budget is paced by;
 * ``close``    the contract is ended; nothing may follow.
 
-A release measures ``b_i . x + N(0, sigma_i^2)`` for i over its cells.  Its ``weights`` say what ``b`` is,
-by kind: ``{"kind": "region", "region": R, "group": [[column, level], ...]}`` is, for every group cell in
-row-major order, the indicator of "in R and in that group"; other kinds (dense weights on the cells of
-an attribute set) may be added without changing the log's form.  ``x`` counts rows (measure ``count``)
-or sums a column in whole units of its ``unit_step`` (``sum:COLUMN``; ``centred:COLUMN`` sums the
-distances from the middle of its bounds).
+A release measures ``b_i . x + N(0, sigma_i^2)`` for i over its values.  Its ``weights`` say what ``b`` is,
+by kind.  ``x`` counts rows (measure ``count``) or sums a column in whole units of its ``unit_step``
+(``sum:COLUMN``; ``centred:COLUMN`` sums the distances from the middle of its bounds).
+
+``{"kind": "region", "region": R, "group": [[column, level], ...]}``
+    For every group in row-major order, the indicator of "in R and in that group", each with a sigma of its
+    own.  ``attributes`` are the columns that make a difference to R or group it.
+``{"kind": "residual", "atoms": [n_i, ...]}``
+    The table ``t_A = kron_i (n_i I - 11') x_A`` of the attribute set A that ``attributes`` name, in the order
+    of the domain (none: the total), whose columns have ``n_i > 1`` atoms; ``n_A`` values in row-major order.
+    One sigma, in units of t_A, is that of all; the one precision is that of the residual ``t_A / n_A``, at
+    most ``n_A^2 / sigma^2``.  A row in any cell moves the table by ``reach^2 prod n_i (n_i - 1)``, squared.
+``{"kind": "cells", "classes": [[start, ...] or null, ...], "bits": g, "steps": [integer, ...]}``
+    One functional ``b = steps * 2^-g`` on the product of classes of the attributes' atoms, row-major.  The
+    classes of an attribute are consecutive runs of its atoms that begin at the starts (ascending, the first
+    0); null: every atom is one.  A row moves it by ``reach b_c``; the charge is the dearest cell's.
 """
 
 from __future__ import annotations
@@ -35,6 +45,10 @@ from defray.support.known import Known as Known
 PURSES: tuple[Purse, ...] = ("answer", "diagnostic")
 
 GENESIS = "0" * 64
+
+Paid = tuple[tuple[tuple[int, ...], Any], ...]
+"""What cells pay for a release: on attribute sets (ascending numbers of columns of the declared domain; none:
+every cell) whole quanta for every cell of their product, row-major."""
 
 
 def digest(body: bytes) -> str:
@@ -99,6 +113,11 @@ class Release:
     ``promises`` of that key, so that asked again they are free.  ``question`` is the canonical SQL of the
     ask it was bought for; ``ask`` groups releases of one ask.  A ``confirm`` in the note is the tag of the
     confirmation that it was made for alone, under which it is kept as well.
+
+    Only regions have ``keys``; what other kinds say of a functional is not folded by the ledger.
+
+    Every cell of the domain pays the charge, unless the release is charged ``by_cell``: then ``paid`` says
+    what each pays, the dearest of them the charge.  Like keys, it is derived from the rest and not stored.
     """
 
     version: int
@@ -118,11 +137,18 @@ class Release:
     keys: tuple[bytes, ...] = field(repr=False)
     settles: tuple[tuple[bytes, Fraction, Fraction], ...] = ()
     note: Mapping[str, Any] = field(default_factory=dict)
+    by_cell: bool = False
+    paid: Paid = field(default=(), repr=False, compare=False)
 
     @property
     def tag(self) -> str | None:
         tag: str | None = self.note.get("confirm")
         return tag
+
+    @property
+    def pays(self) -> Paid:
+        """What is paid where."""
+        return self.paid if self.by_cell else (((), self.charge),)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -143,10 +169,13 @@ class Release:
             "ask": self.ask,
             "settles": [[k.hex(), str(share), str(gamma)] for k, share, gamma in self.settles],
             "note": dict(self.note),
+            **({"by_cell": True} if self.by_cell else {}),
         }
 
     @classmethod
-    def from_json(cls, body: Mapping[str, Any], keys: tuple[bytes, ...] = ()) -> Release:
+    def from_json(
+        cls, body: Mapping[str, Any], keys: tuple[bytes, ...] = (), paid: Paid = ()
+    ) -> Release:
         return cls(
             version=body["version"],
             purse=body["purse"],
@@ -167,6 +196,8 @@ class Release:
                 (bytes.fromhex(k), Fraction(s), Fraction(g)) for k, s, g in body["settles"]
             ),
             note=body["note"],
+            by_cell=body.get("by_cell", False),
+            paid=paid,
         )
 
 

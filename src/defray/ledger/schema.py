@@ -1,8 +1,14 @@
 """The tables of a SQLite ledger and how older files become newer ones.
 
-``entries`` is the log and the only truth; ``known`` and ``totals`` are folds of it, kept in the same
-transaction.  Triggers make the rules hold for every client: the log only grows, by one, never after a
-``close``; what was spent stays spent; a cap never moves.
+``entries`` is the log and the only truth; ``known``, ``totals`` and ``charges`` are folds of it, kept in the
+same transaction.  Triggers make the rules hold for every client: the log only grows, by one, never after a
+``close``; what was spent stays spent, in all and on every attribute set until a new data version; a cap
+never moves.
+
+``charges`` holds what cells have paid from a purse in the newest data version: a row for each charged
+attribute set ("0,3": numbers of columns of the declared domain), numbered in the order in which they came,
+with the seq of the newest release that charged it and the runs of its cells (:mod:`defray.ledger.runs`);
+and the row '' with what every cell has paid.
 
 The version is the number of steps in :data:`STEPS`, kept in the file's ``user_version``; a file marked
 with :data:`APPLICATION` is a ledger.
@@ -80,7 +86,30 @@ _VERSION_2: Final[Step] = (
     fill_first_and_asks,
 )
 
-STEPS: Final[tuple[Step, ...]] = (_VERSION_1, _VERSION_2)
+_VERSION_3: Final[Step] = (
+    """CREATE TABLE charges(
+        purse TEXT NOT NULL,
+        attributes TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        last INTEGER NOT NULL,
+        quanta BLOB NOT NULL
+            CHECK (typeof(quanta) = CASE attributes WHEN '' THEN 'integer' ELSE 'blob' END),
+        PRIMARY KEY (purse, attributes)) WITHOUT ROWID""",
+    # What was charged before was charged to every cell.
+    "INSERT INTO charges SELECT purse, '', 0, 0, quanta FROM totals",
+    """CREATE TRIGGER charges_rise BEFORE UPDATE ON charges
+        WHEN NEW.purse <> OLD.purse OR NEW.attributes <> OLD.attributes OR NEW.number <> OLD.number
+            OR (NEW.attributes = '' AND NEW.quanta < OLD.quanta)
+            OR (NEW.attributes <> '' AND NEW.last <= OLD.last)
+        BEGIN SELECT RAISE(ABORT, 'what was spent stays spent'); END""",
+    """CREATE TRIGGER charges_remain BEFORE DELETE ON charges
+        WHEN OLD.attributes = ''
+            OR (SELECT kind FROM entries ORDER BY seq DESC LIMIT 1) <> 'epoch'
+        BEGIN SELECT RAISE(ABORT, 'what was spent stays spent'); END""",
+    "CREATE INDEX releases ON entries(seq) WHERE kind = 'release'",
+)
+
+STEPS: Final[tuple[Step, ...]] = (_VERSION_1, _VERSION_2, _VERSION_3)
 """``STEPS[v]`` turns version v into v + 1.  Version 0 is an empty file.  Only ever append."""
 
 

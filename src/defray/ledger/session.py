@@ -9,18 +9,20 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from defray.errors import LedgerCorrupt, LedgerError
+from defray.ledger.accounts import Account
 from defray.ledger.checks import (
+    admitted,
     append_refused,
     arrival_fault,
     ended,
     fold,
     fold_arrival,
     folded,
-    obstacles,
 )
+from defray.ledger.paid import Memo, drop_sets, read_account, start_accounts, write_account
 from defray.ledger.pool import forked
 from defray.ledger.records import (
     GENESIS,
@@ -34,16 +36,25 @@ from defray.ledger.records import (
     Terms,
 )
 
+if TYPE_CHECKING:
+    from defray.support.charges import Charges
+
 _CHUNK: Final = 500
 KNOWN: Final = (
     "SELECT key, precision, weighted, releases, last, idx, promises, first, asks FROM known"
 )
 _ONE: Final = f"{KNOWN} WHERE key = ?"
 _SIZES: Final = (8, 64, _CHUNK)
+_RELEASES: Final = (
+    "SELECT seq, body FROM entries WHERE kind = 'release' AND seq > "
+    "max(?, (SELECT coalesce(max(seq), 0) FROM entries WHERE kind = 'epoch')) ORDER BY seq"
+)
 _MANY: Final = {n: f"{KNOWN} WHERE key IN ({','.join('?' * n)})" for n in _SIZES}
 
 
-UNREADABLE: Final = (KeyError, TypeError, ValueError, ZeroDivisionError, RecursionError)
+UNREADABLE: Final = (
+    LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError
+)  # fmt: skip
 """What parsing a damaged body or fold may raise."""
 
 
@@ -84,17 +95,13 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 class SqliteView:
-    """One moment of the ledger: nothing that others commit meanwhile is seen.
+    """One moment of the ledger: nothing that others commit meanwhile is seen."""
 
-    ``epochs`` caches the newest epoch by the hash of its entry.
-    """
-
-    def __init__(
-        self, connection: sqlite3.Connection, path: Path, epochs: dict[str, Epoch]
-    ) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, memo: Memo) -> None:
         self._pid = os.getpid()
         self._path = path
-        self._epochs = epochs
+        self._memo = memo
+        self._accounts: dict[Purse, Account] = {}
         self._raw: sqlite3.Connection | None = connection
         head = connection.execute(
             "SELECT seq, kind, hash FROM entries ORDER BY seq DESC LIMIT 1"
@@ -114,6 +121,12 @@ class SqliteView:
     def finish(self) -> None:
         """Nothing can be read through this object any more."""
         self._raw = None
+
+    def accounts(self) -> tuple[dict[Purse, Account], int, int]:
+        """The accounts by cell that were read or changed, with the data version and the seq of this moment,
+        for others to start from once it is committed."""
+        held = {purse: a for purse, a in self._accounts.items() if a.cells is not None}
+        return held, self._counter() if held else 0, self._seq
 
     @property
     def seq(self) -> int:
@@ -135,7 +148,7 @@ class SqliteView:
         ).fetchone()
         if row is None:
             return None
-        epoch = self._epochs.get(row[0])
+        epoch = self._memo.epochs.get(row[0])
         if epoch is None:
             (body,) = self._sql.execute(
                 "SELECT body FROM entries WHERE seq = ?", (row[1],)
@@ -144,13 +157,46 @@ class SqliteView:
                 epoch = Epoch.from_json(json.loads(body))
             except UNREADABLE:
                 raise unreadable(self._path, f"entry {row[1]}") from None
-            self._epochs.clear()
-            self._epochs[row[0]] = epoch
+            self._memo.epochs.clear()
+            self._memo.epochs[row[0]] = epoch
         return epoch
 
     def spent(self, purse: Purse) -> int:
         row = self._sql.execute("SELECT quanta FROM totals WHERE purse = ?", (purse,)).fetchone()
         return 0 if row is None else int(row[0])
+
+    def charges(self, purse: Purse) -> Charges:
+        return self._account(purse).charges(self._atoms)
+
+    def _account(self, purse: Purse) -> Account:
+        account = self._accounts.get(purse)
+        if account is None:
+            try:
+                account = read_account(self._sql, purse, lambda: self._start(purse), self._atoms)
+            except UNREADABLE:
+                raise unreadable(self._path, "what cells have paid") from None
+            self._accounts[purse] = account
+        return account
+
+    def _start(self, purse: Purse) -> Account:
+        return self._memo.account(purse, self._counter())
+
+    def _counter(self) -> int:
+        epoch = self.epoch
+        return 0 if epoch is None else epoch.counter
+
+    def _atoms(self) -> tuple[int, ...]:
+        try:
+            return self._memo.atoms_of(self.epoch)
+        except UNREADABLE:
+            raise unreadable(self._path, "the declared domain") from None
+
+    def releases(self, after: int) -> list[tuple[int, Release]]:
+        rows = self._sql.execute(_RELEASES, (after,))
+        try:
+            return [(seq, Release.from_json(json.loads(body))) for seq, body in rows]
+        except UNREADABLE:
+            raise unreadable(self._path, "a release") from None
 
     def known(self, keys: Sequence[bytes]) -> list[Known]:
         try:
@@ -191,26 +237,24 @@ class SqliteTransaction(SqliteView):
     """The one writer of the moment.  A failed append spoils it: it can only be rolled back."""
 
     def __init__(
-        self, connection: sqlite3.Connection, path: Path, epochs: dict[str, Epoch], terms: Terms
+        self, connection: sqlite3.Connection, path: Path, memo: Memo, terms: Terms
     ) -> None:
-        super().__init__(connection, path, epochs)
+        super().__init__(connection, path, memo)
         self._terms = terms
-        epoch = self.epoch
-        self._version = 0 if epoch is None else epoch.counter
+        self._version = self._counter()
         self.spoiled = False
 
     def append(self, release: Release) -> int:
         sql = self._writing()
         self.spoiled = True
-        spent = self.spent(release.purse)
-        wrong = next(obstacles(release, self._terms, self._version, spent), None)
-        if wrong is not None:
-            raise self._fault(wrong)
-        total = spent + release.charge
-        seq = self._add("release", release.to_json())
-        done = sql.execute("UPDATE totals SET quanta = ? WHERE purse = ?", (total, release.purse))
-        if done.rowcount != 1:
+        account, seq = self._account(release.purse), self._seq + 1
+        after = admitted(release, self._terms, self._version, account, seq, self._atoms)
+        if isinstance(after, str):
+            raise self._fault(after)
+        self._add("release", release.to_json())
+        if not write_account(sql, release.purse, after, seq):
             raise self._fault(f"there is no total of the {release.purse} purse")
+        self._accounts[release.purse] = after
         self._fold(sql, release, seq)
         self.spoiled = False
         return seq
@@ -232,9 +276,14 @@ class SqliteTransaction(SqliteView):
     def open_epoch(self, fingerprint: str, domain: object) -> Epoch:
         sql = self._writing()
         self.spoiled = True
-        self._add("epoch", Epoch(self._version + 1, fingerprint, domain).to_json())
-        sql.execute("DELETE FROM known")
+        accounts = {purse: self._account(purse).anew() for purse in self._terms.caps}
         self._version += 1
+        seq = self._add("epoch", Epoch(self._version, fingerprint, domain).to_json())
+        sql.execute("DELETE FROM known")
+        drop_sets(sql)
+        for purse, account in accounts.items():
+            write_account(sql, purse, account, seq)
+        self._accounts = accounts
         epoch = self.epoch
         if epoch is None or epoch.counter != self._version:
             raise self._fault("the new data version cannot be read back")
@@ -255,9 +304,7 @@ class SqliteTransaction(SqliteView):
         if self._seq:
             raise self._fault("the log has begun already")
         seq = self._add("open", {"kind": "open", **self._terms.to_json()})
-        sql.executemany(
-            "INSERT INTO totals(purse, quanta, cap) VALUES (?, 0, ?)", self._terms.caps.items()
-        )
+        start_accounts(sql, self._terms.caps)
         self.spoiled = False
         return seq
 

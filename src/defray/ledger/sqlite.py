@@ -24,6 +24,7 @@ from typing import Final, Self
 
 from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError
 from defray.ledger import files
+from defray.ledger.accounts import Folds
 from defray.ledger.creation import (
     compare,
     connect,
@@ -31,8 +32,9 @@ from defray.ledger.creation import (
     first_terms,
     stored_secret,
 )
+from defray.ledger.paid import Memo, stored
 from defray.ledger.pool import Connection, Pool, forked, tainted
-from defray.ledger.records import PURSES, Entry, Epoch, Known, Terms
+from defray.ledger.records import PURSES, Entry, Terms
 from defray.ledger.schema import STEPS, Step, recognise
 from defray.ledger.session import (
     KNOWN,
@@ -61,7 +63,7 @@ class SqliteLedger:
         self._owner: int | None = None
         self._file: files.Identity | None = None
         self._secret = b""
-        self._epochs: dict[str, Epoch] = {}
+        self._memo = Memo()
         try:
             with self._translated(), self._pool.lend() as sql:
                 recognise(sql, path, steps, write=writable)
@@ -129,9 +131,10 @@ class SqliteLedger:
     def view(self) -> Iterator[SqliteView]:
         with self._reading() as sql:
             sql.execute("BEGIN")
-            view = SqliteView(sql, self._path, self._epochs)
+            view = SqliteView(sql, self._path, self._memo)
             try:
                 yield view
+                self._memo.keep(*view.accounts())
             finally:
                 view.finish()
                 self._leave(sql, "ROLLBACK")
@@ -141,9 +144,10 @@ class SqliteLedger:
         with self._turn() as remaining, self._pool.lend() as sql, self._translated():
             self._begin(sql, remaining)
             try:
-                transaction = SqliteTransaction(sql, self._path, self._epochs, self._terms)
+                transaction = SqliteTransaction(sql, self._path, self._memo, self._terms)
                 try:
                     yield transaction
+                    accounts = transaction.accounts()
                 finally:
                     transaction.finish()
                 if transaction.spoiled:
@@ -156,6 +160,7 @@ class SqliteLedger:
             except BaseException:
                 self._leave(sql, "ROLLBACK")
                 raise
+            self._memo.keep(*accounts)
 
     def entries(self, start: int = 1) -> Iterator[Entry]:
         """The log in order, from ``start`` to what was the newest entry at the first step."""
@@ -173,17 +178,18 @@ class SqliteLedger:
                 yield Entry(seq, body, hash_)
             start = rows[-1][0] + 1
 
-    def folds(self) -> tuple[dict[str, int], dict[bytes, Known]]:
+    def folds(self) -> Folds:
         with self._reading() as sql:
             sql.execute("BEGIN")
             try:
                 totals: dict[str, int] = dict(sql.execute("SELECT purse, quanta FROM totals"))
                 known = {bytes(row[0]): known_of(row[1:]) for row in sql.execute(KNOWN)}
+                charges = stored(sql)
             except UNREADABLE:
                 raise unreadable(self._path, "a fold") from None
             finally:
                 self._leave(sql, "ROLLBACK")
-        return totals, known
+        return Folds(totals, known, charges)
 
     def remembered(self, name: str) -> str | None:
         with self._reading() as sql:

@@ -11,9 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from defray.ledger.accounts import Folds
 from defray.ledger.records import Arrival, Entry, Epoch, Known, Purse, Release, Terms
+
+if TYPE_CHECKING:
+    from defray.support.charges import Charges
 
 
 class View(Protocol):
@@ -36,7 +40,17 @@ class View(Protocol):
         """Whether the contract was ended with a ``close`` entry."""
 
     def spent(self, purse: Purse) -> int:
-        """Quanta charged to the purse so far, over all epochs (L12: what was spent stays spent)."""
+        """What the dearest cell has paid from the purse so far, in quanta, over all epochs (L12: what was
+        spent stays spent).  Where nothing is charged by cell, that is the sum of all charges."""
+
+    def charges(self, purse: Purse) -> Charges:
+        """What every cell of the newest epoch's declared domain has paid from the purse, over all epochs:
+        what earlier ones charged to any cell, all cells have paid.  It never changes, so it can be kept.
+        Before the first epoch there are no columns, and nothing was paid."""
+
+    def releases(self, after: int) -> list[tuple[int, Release]]:
+        """The releases of the newest epoch whose seq is above ``after``, in order, each with its seq; without
+        what is derived from their bodies (``keys``, ``paid``)."""
 
     def known(self, keys: Sequence[bytes]) -> list[Known]:
         """The fold of each functional in the newest epoch; UNKNOWN where nothing was released."""
@@ -50,14 +64,16 @@ class Transaction(View, Protocol):
 
     def append(self, release: Release) -> int:
         """Append, fold and charge; returns the seq.  Raises LedgerCorrupt (and the transaction must
-        be abandoned) if the purse's cap would be exceeded or the version is not the newest epoch:
-        callers decide before they append, so that is a fault, not a refusal.
+        be abandoned) if any cell would exceed the purse's cap, the version is not the newest epoch or the
+        release is not true to itself: callers decide before they append, so that is a fault, not a
+        refusal.
 
         On a closed contract this, :meth:`open_epoch`, :meth:`arrive` and :meth:`end` raise a plain
         LedgerError and write nothing: another session may have closed it at any moment."""
 
     def open_epoch(self, fingerprint: str, domain: object) -> Epoch:
-        """Start a new data version.  Functionals of earlier ones are no longer credited."""
+        """Start a new data version.  Functionals of earlier ones are no longer credited.  A row may have
+        moved to any cell, so every cell has now paid what the dearest one had."""
 
     def arrive(self, arrival: Arrival) -> int:
         """Append an arrival, which is remembered by its mark: ``known`` tells ``last`` > 0 of it from
@@ -85,8 +101,8 @@ class Ledger(Protocol):
     def entries(self, start: int = 1) -> Iterator[Entry]:
         """The log from ``start`` on, in order."""
 
-    def folds(self) -> tuple[dict[str, int], dict[bytes, Known]]:
-        """The stored totals by purse and folds of the newest epoch, for the audit to compare."""
+    def folds(self) -> Folds:
+        """What is stored beside the log, for the audit to compare."""
 
     def remembered(self, name: str) -> str | None:
         """A small private note by name (the fingerprint cache); not part of the log."""

@@ -26,7 +26,7 @@ import numpy as np
 
 from defray.support.cell_groups import AttributeSet, Group, Quanta, aligned, onto, place, separate
 
-Added = tuple[Sequence[int], Any]
+Added = tuple[tuple[int, ...], Any]
 """Columns, ascending, and integer charges on the cells of their product (row-major)."""
 
 DENSE: Final = 2**22
