@@ -54,8 +54,8 @@ def scan_of(compiled: Compiled) -> Scan:
 def view_scan(compiled: Compiled, axes: Axes) -> Scan:
     """The cells of a view, in one pass."""
     by = tuple(
-        Axis(column, starts=starts)
-        for column, starts in zip(axes.columns, axes.starts, strict=True)
+        Axis(column, starts=tuple(firsts.tolist()))
+        for column, firsts in zip(axes.columns, axes.firsts, strict=True)
     )
     return Scan(EVERYWHERE, by, *_measured(compiled))
 

@@ -79,7 +79,7 @@ def parse_contract(text: str, path: Path) -> Contract:
         epsilon=None if epsilon is None else float(epsilon),
         delta=None if delta is None else float(delta),
         horizon=sharing.horizon,
-        support=cast(Any, support or "exact"),
+        support=cast(Any, support or "linear"),
         gate=sharing.gate,
         forecast=sharing.forecast,
         weights=sharing.weights,

@@ -136,23 +136,25 @@ class Held:
                 known = known.expecting(precision, ask)
             return known
 
-        known = [
-            [expected(k, key) for k, key in zip(row, block.keys, strict=True)]
-            for row, block in zip(self.known, compiled.blocks, strict=True)
-        ]
-        return replace(self, known=known)
+        def all_of(known: Sequence[Sequence[Known]]) -> list[list[Known]]:
+            return [
+                [expected(k, key) for k, key in zip(row, block.keys, strict=True)]
+                for row, block in zip(known, compiled.blocks, strict=True)
+            ]
+
+        return replace(self, known=all_of(self.known), own=self.own and all_of(self.own))
 
     def with_overlap(self, compiled: Compiled, overlap: Overlap) -> Held:
         """As the releases of ``overlap`` tell, where that is more."""
-        known = [
-            overlap.known(block, row)
-            for block, row in zip(compiled.blocks, self.known, strict=True)
-        ]
-        return Held(known, self.marks, overlap, self.known)
+        own = self.own or self.known
+        known = [overlap.known(block, row) for block, row in zip(compiled.blocks, own, strict=True)]
+        return Held(known, self.marks, overlap, own)
 
     def by_overlap(self, block: int, cell: int) -> bool:
         """Whether others than the functional's own releases say what is known of it."""
-        return bool(self.own) and self.own[block][cell] is not self.known[block][cell]
+        if not self.own:
+            return False
+        return self.own[block][cell].precision != self.known[block][cell].precision
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class Contract:
     epsilon: float | None = None
     delta: float | None = None
     horizon: int | None = None
-    support: Literal["linear", "exact"] = "exact"
+    support: Literal["linear", "exact"] = "linear"
     gate: str = "refuse"
     forecast: tuple[Fraction, ...] = ()
     weights: Weighing = Weighing()

@@ -18,7 +18,7 @@ from defray.core import intervals
 from defray.core.column import Column
 from defray.core.dates import EPOCH, MICROSECOND, truncate
 from defray.core.intervals import Atoms
-from defray.core.shapes import Grid, Values, Whole
+from defray.core.shapes import Anything, Grid, Values, Whole
 from defray.data.cells import OUTSIDE, division, ends, finite, index, only_inside, tree
 from defray.data.lines import ExactLine, FloatLine
 from defray.data.normalise import Normal
@@ -92,6 +92,8 @@ def _atom_key(normal: Normal, allowed: Atoms, alone: bool) -> Key:
 
 def _class_key(normal: Normal, starts: tuple[int, ...], allowed: Atoms, *, alone: bool) -> Key:
     """By runs of atoms that begin at ``starts``; of a long column the database joins them."""
+    if isinstance(normal.column.shape, Anything):
+        return _anything_key(normal, starts)
     if normal.line is None or normal.column.width <= MAX_TREE or _too_fine(normal):
         atoms = _atom_key(normal, allowed, alone)
         return Key(
@@ -106,6 +108,16 @@ def _class_key(normal: Normal, starts: tuple[int, ...], allowed: Atoms, *, alone
         return bisect_right(starts, _atom(normal, keys[0])) - 1
 
     return Key((expr,), (as_is,), group)
+
+
+def _anything_key(normal: Normal, starts: tuple[int, ...]) -> Key:
+    """A column without a declared domain: NULL or not."""
+    null = normal.column.null_atom
+    if null is None or len(starts) == 1:
+        return Key(("0",), (as_is,), lambda keys: 0)
+    value = normal.predicate(normal.column.non_nulls)
+    expr = f"CASE WHEN {value} THEN 0 ELSE {null} END"
+    return Key((expr,), (as_is,), lambda keys: bisect_right(starts, int(keys[0])) - 1)
 
 
 def _too_fine(normal: Normal) -> bool:

@@ -195,10 +195,9 @@ class Overlap:
         left: NDArray[np.int64],
     ) -> tuple[Drawn, ...] | None:
         quantum = float(2 * rho_of(1, self.rho) / block.reach**2)  # in precision
-        cap: NDArray[np.float64] = left * (quantum * (1 - 1e-9))
-        elsewhere: NDArray[np.float64] = np.maximum(
-            (left.max() - left) * quantum - state.charges, 0.0
-        )
+        cap = np.asarray(left * (quantum * (1 - 1e-9)), np.float64)
+        paid = np.asarray((left.max() - left) * quantum, np.float64)
+        elsewhere = np.maximum(paid - state.charges, 0.0)
         metric = self.history.metric(axes)
         questions = self._questions(block, axes, list(wanted))
         spreads = np.array([float(1 / p) ** 0.5 for p in wanted.values()])
@@ -216,8 +215,6 @@ class Overlap:
             )
             if not isinstance(made, Offer) or made.why == "the question itself":
                 return None
-            if made.charge.max() > float(next(iter(wanted.values()))) * DEARER:
-                return None  # dearer than from scratch
             offers = (made,)
         else:
             joint = offer_all(
