@@ -6,6 +6,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from defray.core.amounts import QUANTA, exact, quanta_down, rho_of
+from defray.core.amounts import QUANTA, exact, quanta_down, quanta_up, rho_of
 from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerMismatch
 from defray.ledger.audit import AuditReport, audit
 from defray.ledger.records import UNKNOWN, Arrival, Entry, Known, Release, Terms
 from defray.support.known import confirmed
 from tests.contract.ledgers import DURABLE, LEDGERS, MemoryUnderTest, SqliteUnderTest
-from tests.ledger.makers import DOMAIN, derive, release, spend, terms
+from tests.ledger.makers import (
+    DOMAIN,
+    REGIONS,
+    by_cell,
+    derive,
+    functional,
+    release,
+    residual,
+    spend,
+    terms,
+    with_keys,
+)
 from tests.ledger.processes import at_once
-from tests.ledger.worker import contend
+from tests.ledger.worker import CHARGE, contend, contend_by_cell
 
 
 @pytest.fixture(params=sorted(LEDGERS))
@@ -384,6 +396,329 @@ class TestFilter:
             put(ledger, Release.from_json(release().to_json(), (b"a", b"b")))
 
 
+class TestCells:
+    """What every cell pays, and what may still be asked of it."""
+
+    def test_only_its_cells_pay_for_a_release_by_cell(self, ledger: Any) -> None:
+        old, young = by_cell(ages=((6, 10),)), by_cell(sigma=5.0, ages=((0, 3), (4, 5)))
+        put(ledger, old, young, by_cell(sigma=20.0, ages=((2, 7),)))
+        a, b, c = old.charge, young.charge, by_cell(sigma=20.0).charge
+        with ledger.view() as view:
+            charges = view.charges("answer")
+            assert charges.atoms == (10, 4, 2)
+            assert charges.strip(0).tolist() == [b, b, b + c, c, b + c, c, a + c, a, a, a]
+            assert view.spent("answer") == charges.worst() == b + c
+            assert view.charges("diagnostic").worst() == view.spent("diagnostic") == 0
+        assert audit(ledger, derive).ok
+
+    def test_a_group_pays_for_its_own_noise(self, ledger: Any) -> None:
+        region = REGIONS.where(0, ((0, 5),))
+        weights = {
+            "kind": "region",
+            "region": REGIONS.to_json(region),
+            "group": [["sex", "value"]],
+        }
+        sent = release(sigmas=(10.0, 30.0), weights=weights, attributes=("age", "sex"), cells=True)
+        put(ledger, sent)
+        less = release(sigmas=(30.0,)).charge
+        with ledger.view() as view:
+            paid = view.charges("answer").paid((0, 2))
+            assert view.known(sent.keys)[1].releases == 1
+        assert paid.tolist() == [[sent.charge, less]] * 5 + [[0, 0]] * 5
+        assert audit(ledger, derive).ok
+
+    def test_disjoint_regions_do_not_compete(self, ledger: Any) -> None:
+        cap = ledger.terms.caps["answer"]
+        for i in range(10):
+            put(ledger, age_spends(cap, i))
+        with ledger.view() as view:
+            assert view.spent("answer") == cap
+            assert view.charges("answer").remaining((0,), cap).tolist() == [0] * 10
+        for more in (age_spends(1, 3), spend(1), functional(sigma=1e8), residual(sigma=1e9)):
+            with pytest.raises(LedgerCorrupt, match="purse"):
+                put(ledger, more)
+        assert audit(ledger, derive).ok
+
+    def test_the_last_quantum_of_each_cell(self, ledger: Any) -> None:
+        cap = ledger.terms.caps["answer"]
+        put(ledger, spend(7), age_spends(cap - 10, 3), age_spends(cap - 100, 4))
+        put(ledger, age_spends(3, 3))
+        for quanta, age in ((1, 3), (94, 4), (cap - 6, 0)):
+            with pytest.raises(LedgerCorrupt, match=f"would reach {cap + 1} of {cap}"):
+                put(ledger, age_spends(quanta, age))
+        put(ledger, age_spends(93, 4), age_spends(cap - 7, 0))
+        assert audit(ledger, derive).ok
+
+    def test_a_residual_is_paid_by_every_cell(self, ledger: Any) -> None:
+        sent = residual(sigma=60.0)
+        assert sent.charge == quanta_up(Fraction(10 * 9 * 2 * 1, 2 * 60**2), Fraction(1))
+        total = residual(sigma=10.0, names=())
+        assert total.charge == release(sigmas=(10.0,)).charge
+        (seq, _) = put(ledger, sent, total)
+        with ledger.view() as view:
+            assert view.charges("answer").sets() == {}
+            assert view.spent("answer") == sent.charge + total.charge
+            assert view.releases(0) == [(seq, sent), (seq + 1, total)]
+        assert ledger.folds().known == {}
+        assert audit(ledger, derive).ok
+
+    def test_the_cells_of_a_functional_pay_for_their_weights(self, ledger: Any) -> None:
+        sent = functional(sigma=10.0, steps=(0, 3, -4, 1), bits=2)
+        put(ledger, sent)
+        one = [quanta_up(Fraction(s * s, 16 * 200), Fraction(1)) for s in (0, 3, 4, 1)]
+        assert sent.charge == one[2]
+        with ledger.view() as view:
+            paid = view.charges("answer").paid((0, 1))
+        assert paid.tolist() == [[one[0], *one[1:2] * 3]] * 5 + [[one[2], *one[3:] * 3]] * 5
+        assert ledger.folds().known == {}
+        assert audit(ledger, derive).ok
+
+    def test_what_a_functional_settles_is_remembered(self, ledger: Any) -> None:
+        settles = [["aa" * 16, "1/50", "1/20"]]
+        put(ledger, with_keys(Release.from_json(functional().to_json() | {"settles": settles})))
+        with ledger.view() as view:
+            (known,) = view.known([b"\xaa" * 16])
+        assert known.keeps(Fraction(1, 50), Fraction(1, 20))
+        assert audit(ledger, derive).ok
+
+    def test_without_a_version_there_are_no_columns(self, place: SqliteUnderTest) -> None:
+        made = place.open(terms())
+        with made.view() as view:
+            assert view.charges("answer").atoms == ()
+            assert view.charges("answer").worst() == 0
+            assert view.releases(0) == []
+        made.close()
+
+    def test_in_another_version_all_cells_have_paid_what_the_dearest_had(self, ledger: Any) -> None:
+        put(ledger, spend(5), age_spends(100, 3), age_spends(30, 4))
+        put(ledger, age_spends(9, 1, purse="diagnostic"))
+        with ledger.transaction() as transaction:
+            transaction.open_epoch("print-2", DOMAIN[:2])
+            assert transaction.charges("answer").sets() == {}
+            assert transaction.charges("answer").worst() == transaction.spent("answer") == 105
+            assert transaction.releases(0) == []
+            assert transaction.append(age_spends(20, 4, version=2)) == 8
+            assert [seq for seq, _ in transaction.releases(0)] == [8]
+        with ledger.view() as view:
+            assert view.charges("answer").atoms == (10, 4)
+            assert view.charges("answer").strip(0).tolist() == [105] * 4 + [125] + [105] * 5
+            assert view.charges("diagnostic").everywhere == view.spent("diagnostic") == 9
+            assert [seq for seq, _ in view.releases(0)] == [8]
+        assert audit(ledger, derive).ok
+
+    def test_releases_are_read_from_where_one_is(self, ledger: Any) -> None:
+        sent = [release(), functional(), residual(), by_cell()]
+        seqs = put(ledger, *sent[:2])
+        with ledger.view() as view:
+            seqs += put(ledger, sent[2])
+            assert [seq for seq, _ in view.releases(0)] == seqs[:2]
+        with ledger.transaction() as transaction:
+            transaction.arrive(Arrival(1, b"m" * 16, 0.5, 0.25, 1.0, 0.1))
+            seqs.append(transaction.append(sent[3]))
+            assert [seq for seq, _ in transaction.releases(seqs[1])] == seqs[2:]
+        with ledger.view() as view:
+            for i in range(5):
+                after = 0 if i == 0 else seqs[i - 1]
+                found = view.releases(after)
+                assert [seq for seq, _ in found] == seqs[i:]
+                assert [r.to_json() for _, r in found] == [r.to_json() for r in sent[i:]]
+                assert all(r.keys == r.paid == () for _, r in found)
+
+    def test_what_is_held_of_one_moment_stays(self, ledger: Any) -> None:
+        put(ledger, age_spends(10, 3))
+        with ledger.view() as view:
+            put(ledger, age_spends(20, 3), functional())
+            before = view.charges("answer")
+            assert before.strip(0).max() == 10
+        with ledger.view() as view:
+            put(ledger, age_spends(30, 3))
+            between = view.charges("answer")
+            put(ledger, spend(1))
+            assert view.charges("answer").worst() == between.worst()
+        with ledger.view() as view:
+            after = view.charges("answer")
+        assert before.strip(0).max() == 10
+        assert after.strip(0)[3] == between.strip(0)[3] + 31 > 60
+
+    def test_what_was_rolled_back_was_never_paid(self, ledger: Any) -> None:
+        put(ledger, age_spends(10, 3))
+
+        def lose() -> None:
+            with ledger.transaction() as transaction:
+                transaction.append(age_spends(500, 3))
+                transaction.append(functional())
+                assert transaction.charges("answer").worst() > 500
+                raise ZeroDivisionError
+
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError):
+                lose()
+            put(ledger, age_spends(10, 3))
+        with ledger.view() as view:
+            assert view.charges("answer").strip(0).tolist() == [0] * 3 + [30] + [0] * 6
+        assert audit(ledger, derive).ok
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            lambda r: {"paid": ()},
+            lambda r: {"paid": r.paid * 2},
+            lambda r: {"paid": (((0,), r.paid[0][1] - 1 * (r.paid[0][1] > 0)),)},
+            lambda r: {"paid": (((0,), r.paid[0][1] + 1),)},
+            lambda r: {"paid": (((0,), r.paid[0][1][:9]),)},
+            lambda r: {"paid": (((0,), -r.paid[0][1]),)},
+            lambda r: {"paid": (((0,), [r.charge] + [-1] * 9),)},
+            lambda r: {"paid": (((0,), [r.charge] + [0.5] * 9),)},
+            lambda r: {"paid": (((0, 1), r.paid[0][1]),)},
+            lambda r: {"paid": (((7,), r.paid[0][1]),)},
+            lambda r: {"paid": (((), r.charge - 1),)},
+            lambda r: {"by_cell": False},
+            lambda r: {"by_cell": False, "paid": (((), r.charge + 1),)},
+            lambda r: {"weights": {"kind": "other"}},
+            lambda r: {"weights": {}},
+        ],
+    )
+    def test_what_does_not_say_what_cells_pay_is_refused(self, ledger: Any, wrong: Any) -> None:
+        with pytest.raises(LedgerCorrupt):
+            put(ledger, replace(by_cell(), **wrong(by_cell())))
+        with ledger.view() as view:
+            assert (view.seq, view.spent("answer")) == (2, 0)
+
+    def test_too_many_cells_pay_everywhere(self, ledger: Any) -> None:
+        sent = by_cell()
+        put(ledger, replace(sent, paid=(((), sent.charge),)))
+        with ledger.view() as view:
+            assert view.charges("answer").everywhere == sent.charge
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            lambda: residual(charge=residual().charge - 1),
+            lambda: residual(charge=residual().charge + 1),
+            lambda: residual(values=range(19)),
+            lambda: residual(values=(*range(19), None)),
+            lambda: residual(values=(*range(19), 0.5)),
+            lambda: replace(residual(), precisions=(Fraction(20**2, 60**2) * 2,)),
+            lambda: replace(residual(), precisions=(Fraction(1, 3),)),
+            lambda: replace(residual(), precisions=(None,)),
+            lambda: replace(residual(), sigmas=(60.0, 60.0)),
+            lambda: replace(residual(), sigmas=(float("inf"),)),
+            lambda: replace(residual(), attributes=("age",)),
+            lambda: replace(residual(), keys=(b"k" * 16,) * 20),
+            lambda: replace(residual(), weights={"kind": "residual", "atoms": [20, 1]}),
+            lambda: functional(charge=functional().charge - 1),
+            lambda: functional(charge=functional().charge + 1),
+            lambda: functional(cells=False, charge=functional().charge - 1),
+            lambda: functional(values=(1, 2)),
+            lambda: replace(functional(), precisions=(Fraction(1, 64),)),
+            lambda: replace(functional(), values=(None,), sigmas=(None,), precisions=(None,)),
+            lambda: replace(
+                functional(), weights=functional().weights | {"steps": [0, 3, -4, 1, 1, 1]}
+            ),
+            lambda: replace(functional(), weights=functional().weights | {"bits": 1}),
+            lambda: replace(functional(), weights=functional().weights | {"steps": [0] * 4}),
+        ],
+    )
+    def test_unsound_kinds_are_refused(self, ledger: Any, bad: Any) -> None:
+        with pytest.raises(LedgerCorrupt):
+            put(ledger, bad())
+        with ledger.view() as view:
+            assert (view.seq, view.spent("answer")) == (2, 0)
+
+    @pytest.mark.parametrize("made", [by_cell, residual, functional])
+    def test_a_given_charge_is_paid_by_the_dearest(self, ledger: Any, made: Any) -> None:
+        sent = made(charge=made().charge + 5, note={"given": True})
+        put(ledger, sent)
+        with ledger.view() as view:
+            assert view.spent("answer") == sent.charge
+        with pytest.raises(LedgerCorrupt, match="noise costs"):
+            put(ledger, made(charge=made().charge - 1, note={"given": True}))
+        assert audit(ledger, derive).ok
+
+    def test_a_functional_that_is_not_charged_by_cell_is_paid_by_every_cell(
+        self, ledger: Any
+    ) -> None:
+        sent = functional(cells=False)
+        put(ledger, sent)
+        with ledger.view() as view:
+            assert view.charges("answer").everywhere == sent.charge
+        assert audit(ledger, derive).ok
+
+    def test_sixteen_threads_and_two_cells(self, place: SqliteUnderTest) -> None:
+        made = place.open(terms())
+        with made.transaction() as transaction:
+            transaction.open_epoch("p", DOMAIN)
+        outcomes = contend_by_cell(made, 16)
+        assert sorted(o.split()[0] for o in outcomes) == ["granted"] * 4 + ["refused"] * 12
+        two_cells_are_full(made)
+        made.close()
+
+    @pytest.mark.parametrize("kind", sorted(DURABLE))
+    def test_four_processes_and_two_cells(self, kind: str, place: SqliteUnderTest) -> None:
+        made = place.open(terms())
+        with made.transaction() as transaction:
+            transaction.open_epoch("p", DOMAIN)
+        lines = at_once(kind, place.address, "contend", 4, "by-cell", count=4)
+        outcomes = [line.split()[0] for worker in lines for line in worker]
+        assert sorted(outcomes) == ["granted"] * 4 + ["refused"] * 12
+        two_cells_are_full(made)
+        made.close()
+
+    def test_readers_beside_writers_see_whole_moments(self, ledger: Any) -> None:
+        """Every commit charges two ages alike, one of them in two parts."""
+        stop, torn = threading.Event(), list[Any]()
+
+        def read() -> None:
+            while not stop.is_set():
+                with ledger.view() as view:
+                    paid = view.charges("answer").strip(0).tolist()
+                    releases = view.releases(0)
+                if paid[2] != paid[5] or paid[2] != sum(
+                    r.charge for _, r in releases if r.question == "two"
+                ):
+                    torn.append(paid)
+
+        def write() -> None:
+            for _ in range(15):
+                put(
+                    ledger,
+                    age_spends(10, 2, question="two"),
+                    age_spends(4, 5, question="five"),
+                    age_spends(6, 5, question="five"),
+                )
+
+        writers = [threading.Thread(target=write) for _ in range(3)]
+        readers = [threading.Thread(target=read) for _ in range(3)]
+        for thread in (*readers, *writers):
+            thread.start()
+        for thread in writers:
+            thread.join()
+        stop.set()
+        for thread in readers:
+            thread.join()
+        assert torn == []
+        with ledger.view() as view:
+            assert view.charges("answer").strip(0).tolist()[2] == 450
+        assert audit(ledger, derive).ok
+
+
+def age_spends(charge: int, age: int, **rest: Any) -> Release:
+    """A count of one age, by cell, for a given charge."""
+    region = REGIONS.to_json(REGIONS.where(0, ((age, age + 1),)))
+    return spend(
+        charge, weights={"kind": "region", "region": region, "group": []}, cells=True, **rest
+    )
+
+
+def two_cells_are_full(ledger: Any) -> None:
+    with ledger.view() as view:
+        assert view.charges("answer").strip(0).tolist() == [2 * CHARGE] * 2 + [0] * 8
+        assert view.spent("answer") == QUANTA
+    report = audit(ledger, derive)
+    assert report.ok
+    assert (report.releases, report.spent["answer"]) == (4, QUANTA)
+
+
 class TestTransactions:
     def test_an_exception_keeps_nothing(self, ledger: Any) -> None:
         before = ledger.folds(), list(ledger.entries())
@@ -544,6 +879,53 @@ class TestDurability:
             assert again.remembered("note") == "text"
             assert audit(again, derive).ok
             again.close()
+
+    def test_charges_by_cell_are_there_after_opening_again(
+        self, ledger: Any, place: SqliteUnderTest
+    ) -> None:
+        put(ledger, by_cell(), functional(), residual(), release(), by_cell(sigma=3.0))
+        with ledger.view() as view:
+            before = view.charges("answer").paid((0, 1))
+        ledger.close()
+        for again in (place.read(), place.open(terms(xi=Fraction(1, 4)))):
+            with again.view() as view:
+                assert view.charges("answer").paid((0, 1)).tolist() == before.tolist()
+            assert audit(again, derive).ok
+        put(again, by_cell(sigma=3.0))
+        with again.view() as view:
+            paid = view.charges("answer").paid((0, 1)) - before
+        assert paid.max(axis=1).tolist() == [0] * 2 + [by_cell(sigma=3.0).charge] * 3 + [0] * 5
+        again.close()
+
+    def test_two_that_have_it_open_see_what_the_other_charged(
+        self, ledger: Any, place: SqliteUnderTest
+    ) -> None:
+        """Each advances from what it saw last: by nothing, by a set, by a new set, into a new version."""
+        other = place.open(ledger.terms)
+        sent = [age_spends(3, 1), functional(), age_spends(4, 1), by_cell(), spend(6), functional()]
+        with other.view() as old:
+            assert old.charges("answer").worst() == 0
+            for i, one in enumerate(sent):
+                put((ledger, other)[i % 2], one)
+                for each in (ledger, other, ledger):
+                    with each.view() as view:
+                        paid = view.charges("answer")
+                        assert paid.worst() == view.spent("answer")
+                        assert sorted(paid.sets()) == sorted({(0,), *[(0, 1)] * (i > 0)})
+            assert old.charges("answer").worst() == 0
+        with other.view() as old:
+            spent = old.spent("answer")
+            with ledger.transaction() as transaction:
+                transaction.open_epoch("print-2", DOMAIN)
+            put(ledger, by_cell(version=2))
+            assert sorted(old.charges("answer").sets()) == [(0,), (0, 1)]
+            for each in (ledger, other):
+                with each.view() as view:
+                    paid = view.charges("answer")
+                    assert (paid.everywhere, list(paid.sets())) == (spent, [(0,)])
+            assert sorted(old.charges("answer").sets()) == [(0,), (0, 1)]
+        assert audit(other, derive).ok
+        other.close()
 
     def test_a_reader_cannot_write(self, ledger: Any, place: SqliteUnderTest) -> None:
         reader = place.read()
@@ -813,6 +1195,111 @@ class TestForgery:
     ) -> None:
         place.execute((statement, ()))
         assert not again(place).ok
+
+    @pytest.fixture
+    def by_cells(self, ledger: Any) -> list[Entry]:
+        put(
+            ledger,
+            by_cell(),
+            residual(),
+            functional(),
+            functional(cells=False),
+            by_cell(sigma=20.0),
+        )
+        return list(ledger.entries())
+
+    @pytest.mark.parametrize(
+        ("seq", "changes", "said"),
+        [
+            (3, {"weights": by_cell(ages=((2, 6),)).weights}, "paid on the columns 0"),
+            (3, {"attributes": ["city"]}, None),
+            (3, {"by_cell": False}, "canonical"),
+            (3, {"by_cell": 1}, "canonical"),
+            (3, {"sigma": [(5.0).hex()]}, "noise costs"),
+            (3, {"charge": by_cell().charge - 1}, "noise costs"),
+            (3, {"charge": by_cell().charge + 1, "note": {"given": True}}, "paid on the columns 0"),
+            (4, {"sigma": [(50.0).hex()]}, "noise costs"),
+            (4, {"charge": residual().charge + 1, "note": {"given": True}}, "paid by every cell"),
+            (4, {"precision": ["1/4"]}, "claims more"),
+            (4, {"weights": {"kind": "residual", "atoms": [5, 4]}}, "noise costs"),
+            (4, {"weights": {"kind": "residual", "atoms": [20]}}, "the atoms of 2"),
+            (4, {"value": [0] * 19}, "a residual of 20"),
+            (4, {"weights": {"kind": "table", "atoms": [10, 2]}}, "unknown weights"),
+            (5, {"weights": functional(steps=(1, 3, -4, 1)).weights}, "paid on the columns 0,1"),
+            (5, {"weights": functional(steps=(0, 3, -5, 1)).weights}, "noise costs"),
+            (5, {"weights": functional(classes=([0, 6], [0, 1])).weights}, "paid on the columns"),
+            (5, {"weights": functional(bits=1).weights}, "noise costs"),
+            (5, {"weights": functional().weights | {"classes": [[0, 10], [0, 1]]}}, "do not fit"),
+            (5, {"attributes": ["age", "sex"]}, "paid on the columns"),
+            (5, {"attributes": ["city", "age"]}, "do not fit"),
+            (5, {"sigma": [(9.0).hex()]}, "noise costs"),
+            (5, {"purse": "diagnostic"}, "from the diagnostic purse"),
+            (6, {"by_cell": True}, "paid by every cell"),
+        ],
+        ids=lambda x: str(x)[:50],
+    )
+    def test_forged_charges_by_cell_are_found(
+        self,
+        place: SqliteUnderTest,
+        by_cells: list[Entry],
+        seq: int,
+        changes: dict[str, Any],
+        said: str | None,
+    ) -> None:
+        assert again(place).ok
+        place.rewrite(edited(by_cells, seq, rechain=True, **changes))
+        report = again(place)
+        found = [f.message for f in report.findings]
+        assert found
+        assert said is None or any(said in message for message in found), found
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "UPDATE charges SET quanta = quanta - 1 WHERE attributes = '' AND purse = 'answer'",
+            "UPDATE charges SET quanta = (SELECT quanta FROM charges WHERE attributes = '0,1') "
+            "WHERE attributes = '0'",
+            "UPDATE charges SET quanta = x'00' WHERE attributes = '0'",
+            "UPDATE charges SET quanta = x'' WHERE attributes = '0,1'",
+            "UPDATE charges SET quanta = 7 WHERE attributes = '0,1'",
+            "UPDATE charges SET last = last + 1 WHERE attributes = '0'",
+            "UPDATE charges SET number = 3 WHERE attributes = '0'",
+            "UPDATE charges SET attributes = '2' WHERE attributes = '0'",
+            "UPDATE charges SET attributes = 'x' WHERE attributes = '0'",
+            "DELETE FROM charges WHERE attributes = '0'",
+            "DELETE FROM charges WHERE attributes = ''",
+            "DELETE FROM charges",
+            "INSERT INTO charges VALUES ('answer', '2', 3, 3, x'00')",
+            "INSERT INTO charges VALUES ('other', '', 0, 0, 5)",
+        ],
+    )
+    def test_edited_charges_are_found(
+        self, place: SqliteUnderTest, by_cells: list[Entry], statement: str
+    ) -> None:
+        place.execute((statement, ()))
+        assert not again(place).ok
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "DELETE FROM charges WHERE attributes = ''",
+            "UPDATE charges SET quanta = x'00' WHERE attributes = '0'",
+            "UPDATE charges SET attributes = '7' WHERE attributes = '0'",
+            "UPDATE charges SET attributes = 'x' WHERE attributes = '0'",
+            "UPDATE totals SET quanta = 1",
+        ],
+    )
+    def test_damaged_charges_are_not_added_to(
+        self, place: SqliteUnderTest, by_cells: list[Entry], statement: str
+    ) -> None:
+        place.execute((statement, ()))
+        damaged = place.open(terms(xi=Fraction(1, 4)))
+        for made in (release(), by_cell()):
+            with pytest.raises(LedgerCorrupt):
+                put(damaged, made)
+        with damaged.view() as view, pytest.raises(LedgerCorrupt):
+            view.charges("answer")
+        damaged.close()
 
 
 # -------------------------------------------------------------------------------- folds, at random

@@ -9,12 +9,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from defray.core.amounts import QUANTA
+from defray.ledger.records import Release
 from defray.ledger.store import Ledger
 from tests.contract.ledgers import DURABLE
-from tests.ledger.makers import DOMAIN, release, spend, terms
+from tests.ledger.makers import DOMAIN, REGIONS, release, spend, terms
 
 CHARGE = QUANTA // 2
 
@@ -30,19 +31,33 @@ def die() -> None:
 
 def contend(ledger: Ledger, name: str, count: int, charge: int = CHARGE) -> list[str]:
     """``count`` threads each buy another question if it still fits; what became of each."""
-    outcomes = [""] * count
-    barrier = threading.Barrier(count)
+    return at_one_moment(ledger, [spend(charge, weights=f"{name}-{i}") for i in range(count)])
 
-    def one(i: int) -> None:
-        bought = spend(charge, weights=f"{name}-{i}")
+
+def contend_by_cell(ledger: Ledger, count: int, charge: int = CHARGE) -> list[str]:
+    """The same, of two ages in turn: each of them pays for its own."""
+    bought = []
+    for i in range(count):
+        region = REGIONS.to_json(REGIONS.where(0, ((i % 2, i % 2 + 1),)))
+        weights = {"kind": "region", "region": region, "group": []}
+        bought.append(spend(charge, weights=weights, cells=True))
+    return at_one_moment(ledger, bought)
+
+
+def at_one_moment(ledger: Ledger, releases: Sequence[Release]) -> list[str]:
+    outcomes = [""] * len(releases)
+    barrier = threading.Barrier(len(releases))
+
+    def one(i: int, release: Release) -> None:
         barrier.wait()
         with ledger.transaction() as transaction:
-            if transaction.spent("answer") + charge <= ledger.terms.caps["answer"]:
-                outcomes[i] = f"granted {transaction.append(bought)}"
+            charges = transaction.charges("answer")
+            if charges.fits(release.pays, ledger.terms.caps["answer"]):
+                outcomes[i] = f"granted {transaction.append(release)}"
             else:
                 outcomes[i] = "refused"
 
-    threads = [threading.Thread(target=one, args=(i,)) for i in range(count)]
+    threads = [threading.Thread(target=one, args=pair) for pair in enumerate(releases)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -50,11 +65,15 @@ def contend(ledger: Ledger, name: str, count: int, charge: int = CHARGE) -> list
     return outcomes
 
 
-def run_contend(open_: Callable[[], Ledger], count: str) -> None:
+def run_contend(open_: Callable[[], Ledger], count: str, how: str = "everywhere") -> None:
     ledger = open_()
     say("ready")
     sys.stdin.readline()
-    for outcome in contend(ledger, str(os.getpid()), int(count)):
+    if how == "by-cell":
+        outcomes = contend_by_cell(ledger, int(count))
+    else:
+        outcomes = contend(ledger, str(os.getpid()), int(count))
+    for outcome in outcomes:
         say(outcome)
     ledger.close()
 

@@ -66,6 +66,9 @@ def admitted(
     total = account.spent + release.charge
     if release.charge <= cap:
         try:
+            wrong = misfit(release, release.paid)
+            if wrong is not None:
+                return wrong
             after = account.after(release.pays, seq, atoms)
         except (ValueError, TypeError, OverflowError) as error:
             return f"what its cells pay does not fit the domain: {error}"
@@ -82,9 +85,6 @@ def obstacles(release: Release, terms: Terms, version: int) -> Iterator[str]:
     yield from faults(release, terms.rho)
     if len(release.keys) != (len(release.values) if _keyed(release) else 0):
         yield "keys and values differ in number"
-    wrong = misfit(release, release.paid)
-    if wrong is not None:
-        yield wrong
 
 
 def misfit(release: Release, paid: Paid) -> str | None:

@@ -1,0 +1,101 @@
+"""The audit of a real contract derives again what releases of every kind say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from defray.books import run_audit
+from defray.core.domain import Domain
+from defray.ledger.records import Release
+from defray.session import Session
+from defray.support.measured import paid_of
+from tests.ledger.makers import release
+from tests.tables import people
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    """Ages are 121 values and NULL, sexes two and NULL."""
+    with people(tmp_path, "rho = 1", 2000) as made:
+        made.ask("SELECT sex, COUNT(*) FROM people GROUP BY sex", within=200)
+        yield made
+
+
+def table(names: list[str], atoms: list[int], **rest: Any) -> Release:
+    cells = 1
+    for n in atoms:
+        cells *= n
+    weights = {"kind": "residual", "atoms": atoms}
+    return release(sigmas=(5e8,), values=[0] * cells, weights=weights, attributes=names, **rest)
+
+
+def functional(**rest: Any) -> Release:
+    """Older men count three times, younger people once negatively."""
+    weights = {
+        "kind": "cells", "classes": [[0, 40], None], "bits": 1, "steps": [-2, -2, 0, 0, 6, 0]
+    }  # fmt: skip
+    return release(
+        sigmas=(5e5,), weights=weights, attributes=("age", "sex"), **{"rho": Fraction(1)} | rest
+    )
+
+
+def put(session: Session, bare: Release, **changes: Any) -> int:
+    """Append a release, with what each cell pays for it."""
+    ledger = session._engine.ledger
+    bare = replace(bare, keys=(), **changes)
+    with ledger.transaction() as transaction:
+        epoch = transaction.epoch
+        assert epoch is not None
+        paid = paid_of(
+            bare.weights, bare.attributes, Domain.from_json(epoch.domain), reach=bare.reach,
+            sigmas=bare.sigmas, charge=bare.charge, rho=session.contract.rho, by_cell=bare.by_cell,
+        )  # fmt: skip
+        return transaction.append(replace(bare, paid=paid))
+
+
+def test_all_kinds_are_sound(session: Session) -> None:
+    put(session, table(["age", "sex"], [122, 3]))
+    put(session, table([], []))
+    put(session, replace(functional(), by_cell=True))
+    summed = functional(reach=Fraction(1000))
+    put(session, summed, by_cell=True, measure="sum:income", unit=Fraction(100))
+    put(
+        session,
+        table(["sex"], [3], reach=Fraction(500)),
+        measure="centred:income",
+        unit=Fraction(100),
+    )
+    report = session.audit()
+    assert report.ok
+    with session._engine.ledger.view() as view:
+        strip = view.charges("answer").strip(list(session.contract.domain.names).index("sex"))
+        assert view.spent("answer") == view.charges("answer").worst() == report.spent["answer"]
+    assert strip[1] > strip[0] > strip[2]
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda: replace(table(["sex"], [3]), unit=Fraction(2)), "its unit is 2"),
+        (lambda: table(["sex"], [3], reach=Fraction(2)), "its reach is 2"),
+        (lambda: replace(functional(), measure="sum:income"), "its reach is 1"),
+        (lambda: replace(functional(), measure="sum:age"), "do not fit"),
+        (lambda: table(["sex"], [2]), "do not fit"),
+        (lambda: table(["sex", "age"], [3, 122]), "do not fit"),
+        (lambda: table(["city"], [3]), "do not fit"),
+    ],
+)
+def test_what_is_not_true_of_the_domain_is_found(
+    session: Session, made: Callable[[], Release], said: str
+) -> None:
+    bare = replace(made(), keys=(), paid=())
+    with session._engine.ledger.transaction() as transaction:
+        transaction.append(bare)
+    findings = [f.message for f in run_audit(session._engine.ledger).findings]
+    assert any(said in message for message in findings), findings
