@@ -23,7 +23,7 @@ from defray.support.axes import Axes
 from defray.support.drawn import CellsDraw, Drawn, ResidualDraw, total_charge
 from defray.support.exact import Block
 from defray.support.history import PLACES, History
-from defray.support.known import Known
+from defray.support.known import UNKNOWN, Known
 from defray.support.marginal.certificate import exact_variance, reconstruct
 from defray.support.marginal.lattice import draws
 from defray.support.marginal.residuals import Columns
@@ -87,19 +87,23 @@ class Overlap:
         key = ("known", block.keys)
         found: Sequence[Known] | None = self.history.cache.get(key)
         if found is None:
-            found = self.history.cache[key] = self._known(block, exact)
-        return found
+            found = self.history.cache[key] = self._known(block)
+        return [
+            own if more.precision * BETTER <= own.precision else more
+            for own, more in zip(exact, found, strict=True)
+        ]
 
-    def _known(self, block: Block, exact: Sequence[Known]) -> Sequence[Known]:
+    def _known(self, block: Block) -> Sequence[Known]:
+        """What all releases say of each cell; UNKNOWN where they do not say enough."""
         if block.marginal is not None and not self._seen_from_view(block):
-            return self._known_marginal(block, exact)
+            return self._known_marginal(block)
         state, axes = self._view(block)
+        out = [UNKNOWN] * len(block.keys)
         if state is None or axes is None or len(block.keys) * axes.cells > 4 * WORK:
-            return exact
+            return out
         asked = [i for i, empty in enumerate(block.empty) if not empty]
-        out = list(exact)
         for i, q in zip(asked, self._questions(block, axes, asked), strict=True):
-            out[i] = self._better(exact[i], state, known(state, q))
+            out[i] = self._said(state, known(state, q))
         return out
 
     def certificate(self, block: Block, cell: int) -> tuple[State, Certificate] | None:
@@ -109,14 +113,12 @@ class Overlap:
             return None
         return state, known(state, self._questions(block, axes, [cell])[0])
 
-    def _better(self, exact: Known, state: State, said: Certificate) -> Known:
-        """What a view says where that is more than the functional's own releases do."""
+    def _said(self, state: State, said: Certificate) -> Known:
+        """What a view says, where its releases span the question."""
         bias, spread = said.deviation * state.n_max, said.variance**0.5
         if not spread or bias > ROUNDING * spread:
-            return exact
+            return UNKNOWN
         precision = dyadic_down(Fraction(1 / (spread + WORTH * bias) ** 2))
-        if precision * BETTER <= exact.precision:
-            return exact
         used = said.weights != 0
         rows = state.ids[used].tolist()
         value = combined(said.weights[used], [self.history.values[i] for i in rows])
@@ -134,7 +136,7 @@ class Overlap:
             asks=asks,
         )
 
-    def _known_marginal(self, block: Block, exact: Sequence[Known]) -> Sequence[Known]:
+    def _known_marginal(self, block: Block) -> Sequence[Known]:
         """A full GROUP BY from residuals."""
         assert block.marginal is not None
         columns = Columns(self.history.domain.widths)
@@ -144,20 +146,16 @@ class Overlap:
         precisions = {a: held[a].precision for a in sets if a in held}
         variance = exact_variance(columns, attributes, precisions)
         if variance is None:
-            return exact
+            return [UNKNOWN] * len(block.keys)
         precision = dyadic_down(1 / variance)
-        if all(precision * BETTER <= k.precision for k in exact):
-            return exact
         table = reconstruct(columns, attributes, {a: held[a].table for a in sets})
         ascending = tuple(sorted(block.marginal))
         table = table.reshape(columns.shape(ascending))
         table = table.transpose([ascending.index(c) for c in block.marginal])
         shared = self._as_known(precision, Fraction(0), {s for a in sets for s in held[a].seqs})
         return [
-            own
-            if precision * BETTER <= own.precision
-            else replace(shared, weighted=precision * Fraction(y), index=i)
-            for i, (own, y) in enumerate(zip(exact, table.ravel().tolist(), strict=True))
+            replace(shared, weighted=precision * Fraction(y), index=i)
+            for i, y in enumerate(table.ravel().tolist())
         ]
 
     # -- what to measure ------------------------------------------------------------------------------
