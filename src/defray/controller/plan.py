@@ -84,8 +84,8 @@ def charged(purchases: Iterable[Purchase], purse: Purse | None = None) -> int:
 @dataclass(frozen=True)
 class Step:
     """What to buy next.  ``final``: this meets every target that can be met; otherwise measure, then plan
-    again.  ``needs[j][i]`` is what cell i of aggregate j wanted.  ``fits``: every cell can pay for it, whatever
-    the dearest pays (mixtures are fitted to what each cell has left)."""
+    again.  ``needs[j][i]`` is what cell i of aggregate j wanted.  ``fits``: it ends the ask, and
+    every cell can pay for it, whatever the dearest pays (mixtures are fitted to what each cell has left)."""
 
     purchases: tuple[Purchase, ...]
     final: bool
@@ -146,7 +146,7 @@ def _fitted(step: Step, ask: Ask, held: Held) -> Step:
     if held.overlap is None or not any(p.draws for p in step.purchases):
         return step
     if held.overlap.fits(releases(ask, step.purchases)):
-        return replace(step, fits=True)
+        return replace(step, fits=step.final)
     return replace(step, purchases=tuple(p.itself or p for p in step.purchases))
 
 

@@ -302,6 +302,12 @@ class Overlap:
         state = history.state(space, axes, float(block.reach) / self.unit_rows)
         return (state if state.count else None), axes
 
+    def homes(self, blocks: Iterable[Block]) -> list[Axes]:
+        """The views that a question's next steps may measure in."""
+        spaces = [(str(b.measure), self._cuts(b)) for b in blocks if not b.confirms]
+        found = (self.history.home(space, cuts) for space, cuts in spaces)
+        return list(dict.fromkeys(axes for axes in found if axes is not None))
+
     def _seen_from_view(self, block: Block) -> bool:
         """Whether a full GROUP BY is answered from a view: where others than residuals say something."""
         space, cuts = str(block.measure), self._cuts(block)
