@@ -38,8 +38,11 @@ from defray.support.view.joint import offer_all
 from defray.support.view.offer import Offer, offer
 from defray.support.view.state import SLACK, State
 
-ROUNDING: Final = 2e-5
-"""The part of a standard deviation that an estimate may be off by besides its noise."""
+ROUNDING: Final = 2e-6
+"""The part of a standard deviation that a new measurement may be off by besides its noise."""
+
+TRUSTED: Final = 1e-3
+"""An estimate that may be off by more than this part of its standard deviation says nothing."""
 
 WORTH: Final = 4.0
 """Bias counts so many times in the standard deviation that is claimed: then ``z`` of these cover it for every
@@ -117,7 +120,7 @@ class Overlap:
     def _said(self, state: State, said: Certificate) -> Known:
         """What a view says, where its releases span the question."""
         bias, spread = said.deviation * state.n_max, said.variance**0.5
-        if not spread or bias > ROUNDING * spread:
+        if not spread or bias > TRUSTED * spread:
             return UNKNOWN
         precision = dyadic_down(Fraction(1 / (spread + WORTH * bias) ** 2))
         used = said.weights != 0
@@ -277,8 +280,11 @@ class Overlap:
 
     def planning(self, releases: Iterable[Planned]) -> Overlap:
         """As if these were released and charged (their values unknown)."""
+        listed = list(releases)
+        if not listed:
+            return self
         history, room = self.history.branch(), self.room
-        for release in releases:
+        for release in listed:
             history.add([release.item(history.domain, history.regions, history.seq + 1)])
             room = room.after(release.purse, release.paid(history.domain, self.rho))
         return replace(self, history=history, room=room)
