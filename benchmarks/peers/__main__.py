@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.peers import adult, apex, covid, marginals, predicates
+from benchmarks.peers import adult, apex, covid, marginals, metrics, predicates
 from benchmarks.peers.report import Section, finite, show, write_page
 from defray.errors import DefrayError
 
@@ -22,9 +22,9 @@ FILES: Final = ("covid", "adult")
 def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        if given[:1] == ["covid"] and len(given) > 1:
+        if given[:1] == ["covid"] and _from_files(given):
             return _one(_covid_options().parse_args(given[1:]), _covid)
-        if given[:1] == ["adult"] and len(given) > 1:
+        if given[:1] == ["adult"] and _from_files(given):
             return _one(_adult_options().parse_args(given[1:]), _adult)
         return _all(_options().parse_args(given))
     except DefrayError as failed:
@@ -118,6 +118,12 @@ def _sizes(text: str) -> tuple[int, ...]:
 # -- one workload, from files -------------------------------------------------------------------------
 
 
+def _from_files(given: Sequence[str]) -> bool:
+    """Whether an option of the command line is not one of a whole run's."""
+    own = ("--long", "--seeds", "--json", "--html")
+    return any(word.startswith("-") and not own.count(word.split("=")[0]) for word in given)
+
+
 def _one(
     options: argparse.Namespace, run: Callable[[argparse.Namespace], tuple[Section, dict[str, Any]]]
 ) -> int:
@@ -159,6 +165,7 @@ def _parts() -> Mapping[str, Callable[[Path | None, int, bool], list[Section]]]:
             marginals.ratios(),
             marginals.errors(seeds=seeds),
         ],
+        "tried": lambda folder, seeds, long: [metrics.section()],
         "predicates": lambda folder, seeds, long: predicates.sections(seeds, long),
     }
 

@@ -148,8 +148,8 @@ class Found:
             "spent_rho": c.rho,
             "broken_target_share": c.broken,
             "broken_means": f"off by more than {FAR:g} standard deviations of the target",
-            "largest_claimed_variance": max(c.claims, default=None),
-            "mean_squared_error": float(np.mean(c.squares)) if c.squares else None,
+            "largest_claimed_variance": c.claimed,
+            "mean_squared_error": c.square,
             "largest_mean_squared_error": max(c.squares, default=None),
             "chance_allows": self.allowed_square,
             "seeds": c.seeds,
@@ -202,8 +202,8 @@ def section(name: str, title: str, found: Sequence[Found], goals: Mapping[float,
                 published,
                 c.rho,
                 c.broken,
-                float(np.mean(c.squares)),
-                max(c.squares),
+                c.square,
+                max(c.squares, default=None),
                 f.allowed_square,
                 c.milliseconds(0.5),
                 c.mean_milliseconds,
@@ -216,10 +216,11 @@ def section(name: str, title: str, found: Sequence[Found], goals: Mapping[float,
             bars.append((at, "DProvDB", float(published)))
         if f.epsilon in goals:
             reached.append(Goal(f"answered, {at}", c.answered, goals[f.epsilon], at_most=False))
-        reached += [
-            Goal(f"largest claimed variance / target, {at}", max(c.claims), 1 + 1e-8),
-            Goal(f"largest mean square / target, {at}", max(c.squares), f.allowed_square),
-        ]
+        if c.answered:
+            reached += [
+                Goal(f"largest claimed variance / target, {at}", max(c.claims), 1 + 1e-8),
+                Goal(f"largest mean square / target, {at}", max(c.squares), f.allowed_square),
+            ]
     columns = (
         "epsilon",
         "Defray",

@@ -17,6 +17,7 @@ from defray.support.view.certificate import Certificate
 from defray.support.view.lattice import Rounded
 from defray.support.view.metric import Metric
 from defray.support.view.offer import Free, Offer, offer
+from defray.support.view.promise import Promise
 from defray.support.view.state import SLACK, Row, State
 
 Floats = NDArray[np.float64]
@@ -55,10 +56,11 @@ class Open:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
-    """Its metric; its true counts, where errors are to be measured."""
+    """Its metric; its true counts, where errors are to be measured; the class that was promised, if any."""
 
     metric: Metric
     truth: Floats | None = None
+    promise: Promise | None = None
 
 
 @dataclass(eq=False)
@@ -97,6 +99,16 @@ class Course:
         measured = len(self.squares) * self.seeds
         return self.over / measured if measured else None
 
+    @property
+    def square(self) -> float | None:
+        """The mean over all answers of what ``squares`` holds."""
+        return math.fsum(self.squares) / len(self.squares) if self.squares else None
+
+    @property
+    def claimed(self) -> float | None:
+        """The largest of the ``claims``."""
+        return max(self.claims, default=None)
+
     def milliseconds(self, part: float) -> float:
         return 1e3 * float(np.quantile(self.seconds, part)) if self.seconds else 0.0
 
@@ -126,6 +138,7 @@ def play(
     heard = {name: Heard(view.truth, seeds) for name, view in views.items()}
     for name, view in views.items():
         out.states[name] = State.empty(view.metric.cells, n_max)
+    promises = {name: view.promise for name, view in views.items()}
     worst = dict.fromkeys(views, 0.0)
     for at, ask in enumerate(asks):
         start = time.process_time()
@@ -140,6 +153,7 @@ def play(
             views[ask.view].metric,
             half_width=ask.bound,
             elsewhere=elsewhere,
+            promise=promises[ask.view],
             level=level,
         )
         said: Certificate | None = None
@@ -150,7 +164,7 @@ def play(
             if gate.grants(after - worst[ask.view], cap - elsewhere - worst[ask.view]):
                 state = state.add(Row(at, found.b, found.variance, 0.0, ask.variance))
                 said = settled(state, ask.q, found.certificate, SLACK * ask.bound / n_max)
-                out.states[ask.view] = state
+                out.states[ask.view], promises[ask.view] = state, found.promise
                 worst[ask.view] = float(state.charges.max())
             else:
                 found = None

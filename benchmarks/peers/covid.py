@@ -130,7 +130,7 @@ class Found:
             "epsilon": self.epsilon(c.charge),
             "delta": self.delta,
             "broken_target_share": c.broken,
-            "largest_claimed_variance": max(c.claims, default=None),
+            "largest_claimed_variance": c.claimed,
             "seeds": c.seeds,
             "ms_p50": c.milliseconds(0.5),
             "ms_mean": c.mean_milliseconds,

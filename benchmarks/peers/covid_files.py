@@ -20,7 +20,8 @@ Floats = NDArray[np.float64]
 SIZES = (2, 2, 4, 8)
 """Positive, gender, age, ethnicity."""
 
-CELLS = 4096
+CELLS = 1024
+ATTRIBUTES = 64
 """More are not read."""
 
 Chosen = Mapping[int, tuple[int, ...]]
@@ -82,6 +83,8 @@ def _chosen(path: Path, line: int, query: str) -> Chosen:
         values = list(found) if isinstance(found, (list, tuple)) else [found]
         if not str(key).isdecimal() or not all(type(v) is int and v >= 0 for v in values):
             raise wrong(path, problem, hint, line)
+        if int(key) >= ATTRIBUTES:
+            raise wrong(path, problem, hint, line)
         out[int(key)] = tuple(values)
     return out
 
@@ -111,6 +114,8 @@ def shape(path: Path, predicates: Mapping[str, Predicate], given: Sequence[int])
     if prod(mentioned) > CELLS:
         raise wrong(path, f"mentions more than {CELLS:,} cells", "a pool over fewer attributes")
     sizes = tuple(given) or (SIZES if _within(mentioned, SIZES) else mentioned)
+    if prod(sizes) > CELLS:
+        raise wrong(path, f"{prod(sizes):,} cells are too many", f"at most {CELLS:,} are read")
     if not _within(mentioned, sizes):
         raise wrong(path, f"mentions values beyond {' x '.join(map(str, sizes))} cells")
     return sizes or (1,)

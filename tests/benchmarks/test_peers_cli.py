@@ -95,6 +95,19 @@ def test_ranges_from_files(adult, capsys):
     assert told["broken_target_share"] <= 0.2
 
 
+def test_a_budget_that_buys_nothing_is_told(adult, capsys):
+    assert main(words("adult", adult, "--epsilon", "0.001", "--json")) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["answered"], told["spent_rho"], told["broken_target_share"]) == (0, 0.0, None)
+    assert main(words("adult", adult, "--epsilon", "0.001")) == 0
+
+
+def test_no_value_is_an_answer_of_zero(covid, capsys):
+    covid["pool"].write_text(POOL.replace("{'0': 0}", "{'0': []}"))
+    assert main(words("covid", covid, "--json", "--sizes", "2,3")) == 0
+    assert json.loads(capsys.readouterr().out)["answered"] == 6
+
+
 def test_a_table_and_a_page_that_opens_alone(adult, tmp_path, capsys):
     page = tmp_path / "page.html"
     assert main(words("adult", adult, "--epsilon", "1.6", "--html", str(page))) == 0
@@ -109,6 +122,8 @@ BAD_COVID = [
     ("pool", "query_id,query\n0,{}\n", "no column 'utility'"),
     ("pool", POOL.replace("{'0': 0}", "{'0': -1}"), "line 2: query is"),
     ("pool", POOL.replace("{'0': 0}", "open(1)"), "line 2: query is"),
+    ("pool", POOL.replace("{'0': 0}", "{'99': 0}"), "line 2: query is"),
+    ("pool", POOL.replace("{'0': 0}", "{'0': 9999}"), "mentions more than"),
     ("pool", POOL.replace("0.05", "nan", 1), "line 2: utility is 'nan'"),
     ("pool", POOL.replace("0.05", "2", 1), "line 2: utility and utility_beta"),
     ("pool", POOL.replace("1,linear", "0,linear", 1), "line 3: a second query_id 0"),
