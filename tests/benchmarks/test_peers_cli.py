@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -179,6 +180,24 @@ def assert_one_line(arguments, capsys, problem):
     told = capsys.readouterr()
     assert told.out == "" and told.err.count("\n") == 1
     assert told.err.startswith("error: bad-input: ") and problem in told.err
+
+
+FOLDER = os.environ.get("DEFRAY_WORKLOADS", "")
+
+
+@pytest.mark.skipif(not Path(FOLDER, "adult").is_dir(), reason="DEFRAY_WORKLOADS is not set")
+def test_the_recorded_files_are_read(capsys):
+    covid, adult = Path(FOLDER, "covid"), Path(FOLDER, "adult")
+    files = {"pool": covid / "pool_34425.csv", "order": covid / "order_zipf1.csv"}
+    assert main(words("covid", files, "--limit", "100", "--json")) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["answered"] == 100 and told["units"] <= 1.4 * told["offline_bound_units"]
+    files = {"table": adult / "adult.csv", "domains": adult / "domains.yaml"}
+    files["questions"] = adult / "ranges_random.csv"
+    assert main(words("adult", files, "--limit", "300", "--epsilon", "6.4", "--json")) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["answered"] > told["exact_repeats_answered"]
+    assert told["spent_rho"] <= told["budget_rho"]
 
 
 @pytest.mark.parametrize(
