@@ -196,7 +196,7 @@ def test_the_recorded_files_are_read(capsys):
     files["questions"] = adult / "ranges_random.csv"
     assert main(words("adult", files, "--limit", "300", "--epsilon", "6.4", "--json")) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["answered"] > told["exact_repeats_answered"]
+    assert told["answered"] >= told["exact_repeats_answered"]
     assert told["spent_rho"] <= told["budget_rho"]
 
 
