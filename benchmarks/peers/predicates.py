@@ -66,8 +66,8 @@ KINDS = (
 CAPS = ((64, 1000, 6.0, 562), (128, 500, 8.0, 466), (256, 500, 10.0, 500))
 """Cells, ranges, cap in units, answered."""
 
-PACE = ((128, 1.0), (256, 4.0), (1024, 30.0))
-"""Cells, and the milliseconds of half of 1,000 ranges."""
+PACE = ((128, 1000, 1.0), (256, 1000, 4.0), (1024, 1000, 30.0), (4096, 300, math.inf))
+"""Cells, ranges, and the milliseconds that half of them may take."""
 
 
 def asks(questions: Floats, variance: float = 1.0) -> Iterator[Ask]:
@@ -163,16 +163,17 @@ def under_caps(caps: tuple[tuple[int, int, float, int], ...] = CAPS) -> Section:
     )
 
 
-def pace(cases: tuple[tuple[int, float], ...] = PACE, longest: bool = False) -> Section:
+def pace(cases: tuple[tuple[int, int, float], ...] = PACE) -> Section:
     rows: list[tuple[Any, ...]] = []
     goals = []
-    for cells, goal in (*cases, *([(4096, math.inf)] if longest else [])):
-        q = ranges(cells, 1000, np.random.default_rng(cells + 1000))
+    for cells, count, goal in cases:
+        q = ranges(cells, count, np.random.default_rng(cells + count))
         c = course(q, LINE[cells])
+        what = f"{count:,} ranges, {cells:,} cells"
         quantiles = (c.milliseconds(0.5), c.mean_milliseconds, c.milliseconds(0.99))
-        rows.append((f"1,000 ranges, {cells:,} cells", *quantiles, c.charge, c.free))
+        rows.append((what, *quantiles, c.charge, c.free))
         if goal < math.inf:
-            goals.append(Goal(f"ms a question, p50, {cells:,} cells", c.milliseconds(0.5), goal))
+            goals.append(Goal(f"ms a question, p50, {what}", c.milliseconds(0.5), goal))
     columns = ("questions", "ms p50", "ms mean", "ms p99", "charge", "free")
     note = "Deciding what to measure, folding it in, answering; the scan of the data is not in it."
     return Section("pace", "Milliseconds a question", columns, tuple(rows), (note,), tuple(goals))
@@ -193,4 +194,5 @@ def checked(cells: int = 12, count: int = 30) -> Section:
 
 
 def sections(seeds: int, everything: bool) -> list[Section]:
-    return [charges(seeds=seeds), under_caps(), pace(longest=everything), checked()]
+    cases = (*PACE, (4096, 1000, math.inf)) if everything else PACE
+    return [charges(seeds=seeds), under_caps(), pace(cases), checked()]
