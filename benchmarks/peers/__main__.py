@@ -158,7 +158,7 @@ def _adult(options: argparse.Namespace) -> tuple[Section, dict[str, Any]]:
 
 def _parts() -> Mapping[str, Callable[[Path | None, int, bool], list[Section]]]:
     return {
-        "covid": lambda folder, seeds, long: covid.sections(_in(folder, "covid"), seeds, long),
+        "covid": lambda folder, seeds, long: covid.sections(_in(folder, "covid"), seeds),
         "adult": lambda folder, seeds, long: adult.sections(_in(folder, "adult"), seeds),
         "apex": lambda folder, seeds, long: apex.sections(_in(folder, "adult"), seeds),
         "marginals": lambda folder, seeds, long: [

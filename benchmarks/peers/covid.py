@@ -194,8 +194,8 @@ def section(name: str, title: str, found: Found, goal: float | None = None) -> S
     return Section(name, title, columns, tuple(rows), notes, goals, bars, "epsilon")
 
 
-def sections(folder: Path | None, seeds: int, everything: bool) -> list[Section]:
-    """The recorded arrivals where there are any, and their twin; all 70,000 with ``everything``."""
+def sections(folder: Path | None, seeds: int) -> list[Section]:
+    """The recorded arrivals where there are any, and their twin."""
     out = []
     if folder is not None:
         files = (
@@ -203,7 +203,7 @@ def sections(folder: Path | None, seeds: int, everything: bool) -> list[Section]
             folder / "order_zipf1.csv",
             folder / "blocks_150x2x2x4x8.npy",
         )
-        for limit, goal in ((3000, 15.3), *([(70_000, 16.5)] if everything else [])):
+        for limit, goal in ((3000, 15.3), (70_000, 16.5)):
             found = measure(recorded(*files, limit), seeds)
             title = f"S1: the first {limit:,} arrivals of Turbo's Covid workload, 128 cells"
             out.append(section(f"covid-{limit}", title, found, goal))
