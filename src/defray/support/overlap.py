@@ -215,7 +215,7 @@ class Overlap:
                 half_width=float(halves[0]),
                 elsewhere=elsewhere,
             )
-            if not isinstance(made, Offer) or made.why == "the question itself":
+            if not isinstance(made, Offer) or _alike(made.b, questions[0]):
                 return None
             offers = (made,)
         else:
@@ -342,3 +342,9 @@ class Overlap:
     def _questions(self, block: Block, axes: Axes, cells: Sequence[int]) -> NDArray[np.float64]:
         numbers = [block.numbers[i] for i in cells]
         return block.grouped.vectors(axes, self.history.domain, numbers)
+
+
+def _alike(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
+    """Whether two functionals are the same but for their scale."""
+    product = float(one @ other)
+    return product * product >= float(one @ one) * float(other @ other) * (1 - 1e-9)
