@@ -94,10 +94,7 @@ class _Foreseen:
             overlap = now.overlap.planning(self.releases)
             left = overlap.answerable(ask.compiled.blocks)
             answer, diagnostic = (rho_of(left[p], total) for p in PURSES)
-            held = now.held
-            if held.overlap is not None:
-                held = held.with_overlap(ask.compiled, overlap)
-            now = replace(now, overlap=overlap, held=held)
+            now = replace(now, overlap=overlap)
         funds = replace(
             now.funds,
             answer=max(answer, Fraction(0)),
@@ -119,6 +116,8 @@ class _Foreseen:
             touched |= self.planned.keys() & set(ask.compiled.keys)
         else:
             held = moment.held.with_planned(ask.compiled, self.planned)
+            if held.overlap is not None and moment.overlap is not None:
+                held = held.with_overlap(ask.compiled, moment.overlap)
             moment = replace(moment, held=held)
         estimate = price(ask, moment.held, moment.funds)
         if moment.held.overlap is not None and self.uncertain:

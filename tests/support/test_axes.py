@@ -31,10 +31,9 @@ def regions(draw: st.DrawFn) -> Region:
 
 
 def cell_by_cell(region: Region, axes: Axes) -> list[bool]:
+    places = {c: i for i, c in enumerate(axes.columns)}
     return [
-        REGIONS.contains(
-            region, lambda c: int(axes.firsts[axes.columns.index(c)][at[axes.columns.index(c)]])
-        )
+        REGIONS.contains(region, lambda c, at=at: int(axes.firsts[places[c]][at[places[c]]]))
         for at in np.ndindex(*axes.shape)
     ]
 

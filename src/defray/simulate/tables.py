@@ -243,6 +243,7 @@ def from_truths(workload: Workload, budget: Budget) -> tuple[Contract, CountedSo
     cells = max(len(keys), 1)
     domain = Domain((Column(ITEM, "integer", Whole(0, cells - 1), null="drop", other="drop"),))
     contract = Contract(
+        support="exact",
         table=TABLE,
         rho=exact(budget.rho),
         unit=Unit(),

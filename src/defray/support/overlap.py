@@ -20,10 +20,11 @@ from defray.core.amounts import dyadic_down, rho_of
 from defray.core.contract import Purse
 from defray.query.region import EVERYWHERE
 from defray.support.axes import Axes
+from defray.support.charges import Charges
 from defray.support.drawn import CellsDraw, Drawn, ResidualDraw, total_charge
 from defray.support.exact import Block
 from defray.support.history import PLACES, History
-from defray.support.known import Known
+from defray.support.known import UNKNOWN, Known
 from defray.support.marginal.certificate import exact_variance, reconstruct
 from defray.support.marginal.lattice import draws
 from defray.support.marginal.residuals import Columns
@@ -37,8 +38,11 @@ from defray.support.view.joint import offer_all
 from defray.support.view.offer import Offer, offer
 from defray.support.view.state import SLACK, State
 
-ROUNDING: Final = 2e-5
-"""The part of a standard deviation that an estimate may be off by besides its noise."""
+ROUNDING: Final = 2e-6
+"""The part of a standard deviation that a new measurement may be off by besides its noise."""
+
+TRUSTED: Final = 1e-3
+"""An estimate that may be off by more than this part of its standard deviation says nothing."""
 
 WORTH: Final = 4.0
 """Bias counts so many times in the standard deviation that is claimed: then ``z`` of these cover it for every
@@ -87,19 +91,23 @@ class Overlap:
         key = ("known", block.keys)
         found: Sequence[Known] | None = self.history.cache.get(key)
         if found is None:
-            found = self.history.cache[key] = self._known(block, exact)
-        return found
+            found = self.history.cache[key] = self._known(block)
+        return [
+            own if more.precision * BETTER <= own.precision else more
+            for own, more in zip(exact, found, strict=True)
+        ]
 
-    def _known(self, block: Block, exact: Sequence[Known]) -> Sequence[Known]:
+    def _known(self, block: Block) -> Sequence[Known]:
+        """What all releases say of each cell; UNKNOWN where they do not say enough."""
         if block.marginal is not None and not self._seen_from_view(block):
-            return self._known_marginal(block, exact)
+            return self._known_marginal(block)
         state, axes = self._view(block)
+        out = [UNKNOWN] * len(block.keys)
         if state is None or axes is None or len(block.keys) * axes.cells > 4 * WORK:
-            return exact
+            return out
         asked = [i for i, empty in enumerate(block.empty) if not empty]
-        out = list(exact)
         for i, q in zip(asked, self._questions(block, axes, asked), strict=True):
-            out[i] = self._better(exact[i], state, known(state, q))
+            out[i] = self._said(state, known(state, q))
         return out
 
     def certificate(self, block: Block, cell: int) -> tuple[State, Certificate] | None:
@@ -109,14 +117,12 @@ class Overlap:
             return None
         return state, known(state, self._questions(block, axes, [cell])[0])
 
-    def _better(self, exact: Known, state: State, said: Certificate) -> Known:
-        """What a view says where that is more than the functional's own releases do."""
+    def _said(self, state: State, said: Certificate) -> Known:
+        """What a view says, where its releases span the question."""
         bias, spread = said.deviation * state.n_max, said.variance**0.5
-        if not spread or bias > ROUNDING * spread:
-            return exact
+        if not spread or bias > TRUSTED * spread:
+            return UNKNOWN
         precision = dyadic_down(Fraction(1 / (spread + WORTH * bias) ** 2))
-        if precision * BETTER <= exact.precision:
-            return exact
         used = said.weights != 0
         rows = state.ids[used].tolist()
         value = combined(said.weights[used], [self.history.values[i] for i in rows])
@@ -134,7 +140,7 @@ class Overlap:
             asks=asks,
         )
 
-    def _known_marginal(self, block: Block, exact: Sequence[Known]) -> Sequence[Known]:
+    def _known_marginal(self, block: Block) -> Sequence[Known]:
         """A full GROUP BY from residuals."""
         assert block.marginal is not None
         columns = Columns(self.history.domain.widths)
@@ -144,20 +150,16 @@ class Overlap:
         precisions = {a: held[a].precision for a in sets if a in held}
         variance = exact_variance(columns, attributes, precisions)
         if variance is None:
-            return exact
+            return [UNKNOWN] * len(block.keys)
         precision = dyadic_down(1 / variance)
-        if all(precision * BETTER <= k.precision for k in exact):
-            return exact
         table = reconstruct(columns, attributes, {a: held[a].table for a in sets})
         ascending = tuple(sorted(block.marginal))
         table = table.reshape(columns.shape(ascending))
         table = table.transpose([ascending.index(c) for c in block.marginal])
         shared = self._as_known(precision, Fraction(0), {s for a in sets for s in held[a].seqs})
         return [
-            own
-            if precision * BETTER <= own.precision
-            else replace(shared, weighted=precision * Fraction(y), index=i)
-            for i, (own, y) in enumerate(zip(exact, table.ravel().tolist(), strict=True))
+            replace(shared, weighted=precision * Fraction(y), index=i)
+            for i, y in enumerate(table.ravel().tolist())
         ]
 
     # -- what to measure ------------------------------------------------------------------------------
@@ -264,12 +266,25 @@ class Overlap:
             room = room.after(release.purse, release.paid(self.history.domain, self.rho))
         return all(room.charges[p].worst() <= cap for p, cap in room.caps.items())
 
+    def dearest(self, block: Block, draws: Sequence[Drawn]) -> int:
+        """What the dearest cell pays for all of these, in quanta."""
+        if len(draws) == 1:
+            return draws[0].charge
+        charges = Charges(self.history.domain.widths)
+        for drawn in draws:
+            planned = Planned(block, "answer", drawn.charge, drawn)
+            charges = charges.plus(planned.paid(self.history.domain, self.rho))
+        return charges.worst()
+
     # -- what would be known --------------------------------------------------------------------------
 
     def planning(self, releases: Iterable[Planned]) -> Overlap:
         """As if these were released and charged (their values unknown)."""
+        listed = list(releases)
+        if not listed:
+            return self
         history, room = self.history.branch(), self.room
-        for release in releases:
+        for release in listed:
             history.add([release.item(history.domain, history.regions, history.seq + 1)])
             room = room.after(release.purse, release.paid(history.domain, self.rho))
         return replace(self, history=history, room=room)
@@ -303,6 +318,12 @@ class Overlap:
             return None, None
         state = history.state(space, axes, float(block.reach) / self.unit_rows)
         return (state if state.count else None), axes
+
+    def homes(self, blocks: Iterable[Block]) -> list[Axes]:
+        """The views that a question's next steps may measure in."""
+        spaces = [(str(b.measure), self._cuts(b)) for b in blocks if not b.confirms]
+        found = (self.history.home(space, cuts) for space, cuts in spaces)
+        return list(dict.fromkeys(axes for axes in found if axes is not None))
 
     def _seen_from_view(self, block: Block) -> bool:
         """Whether a full GROUP BY is answered from a view: where others than residuals say something."""
