@@ -261,8 +261,10 @@ class Overlap:
 
     def fits(self, releases: Iterable[Planned]) -> bool:
         """Whether every cell can pay for all of these."""
-        room = self.room
-        for release in releases:
+        room, listed = self.room, list(releases)
+        if any(release.charge > room.caps[release.purse] for release in listed):
+            return False
+        for release in listed:
             room = room.after(release.purse, release.paid(self.history.domain, self.rho))
         return all(room.charges[p].worst() <= cap for p, cap in room.caps.items())
 
