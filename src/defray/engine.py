@@ -39,7 +39,6 @@ from defray.noise.sampler import Sampler
 from defray.pricelist import price_list
 from defray.query.region import Regions
 from defray.scans import Scanned, noisy, scan, true_value
-from defray.support.measured import paid_of
 from defray.transcript import Transcript, counter
 
 if TYPE_CHECKING:
@@ -299,6 +298,10 @@ class Engine:
             note=note,
             by_cell=contract.support == "linear",
         )
+        if not release.by_cell:
+            return release
+        from defray.support.measured import paid_of
+
         paid = paid_of(
             release.weights,
             release.attributes,

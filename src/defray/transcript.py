@@ -18,7 +18,6 @@ from defray.ledger.store import Ledger, Transaction, View
 from defray.policy.choices import GATES
 from defray.policy.demand import WINDOW, Pace
 from defray.policy.weights import Weights
-from defray.support.charges import Charges
 
 if TYPE_CHECKING:
     from defray.past import Past
@@ -109,6 +108,7 @@ class Transcript:
     def _overlap(self, view: View, version: int, scanned: Collection[Axes] | None) -> Overlap:
         """The releases of a data version as this moment sees them, and what each cell may still pay."""
         from defray.past import Past
+        from defray.support.charges import Charges
         from defray.support.overlap import Overlap
 
         contract = self._contract

@@ -19,7 +19,8 @@ from defray.core.amounts import float_down
 from defray.core.domain import Domain
 from defray.query.descriptor import Measure
 from defray.query.region import Regions
-from defray.support.axes import Axes, Cuts, Floats, axes_for, joined
+from defray.support.axes import Axes, Floats, axes_for
+from defray.support.cuts import Cuts, joined
 from defray.support.grouped import Grouped
 from defray.support.marginal.certificate import centre
 from defray.support.view.metric import Metric, metric
