@@ -32,7 +32,7 @@ from defray.core.amounts import exact, rho_of
 from defray.core.answer import Answer, Quote
 from defray.core.contract import Contract
 from defray.data.source import Control, Source
-from defray.errors import LedgerBusy, Refused, SourceChanged, TargetError
+from defray.errors import LedgerBusy, MaxRhoRefused, Refused, SourceChanged, TargetError
 from defray.ledger.records import Release
 from defray.ledger.store import Ledger, Transaction
 from defray.noise.sampler import Sampler
@@ -167,7 +167,8 @@ class Engine:
         if looked is not None:
             return looked
         refusal = refusal_of(ask, moment, latest, search=False)
-        if refusal is not None and not moment.scarcity.policy.paced:
+        early = isinstance(refusal, MaxRhoRefused)  # counts for no one, as before the scan
+        if refusal is not None and (early or not moment.scarcity.policy.paced):
             return None
         if refusal is not None:  # the decision of this moment, which paces others
             self.transcript.arrive(tx, ask, moment, latest, 0)

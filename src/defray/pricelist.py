@@ -75,7 +75,7 @@ class _Foreseen:
 
     planned: dict[bytes, list[tuple[Fraction, str]]] = field(default_factory=dict)
     uncertain: set[bytes] = field(default_factory=set)
-    quoted: set[str] = field(default_factory=set)
+    quoted: dict[bytes, Fraction | None] = field(default_factory=dict)
     releases: list[Planned] = field(default_factory=list)
     asks: int = 0
     answer: Fraction = Fraction(0)
@@ -103,13 +103,13 @@ class _Foreseen:
         scarcity = replace(
             now.scarcity,
             pace=self.pace or now.scarcity.pace,
-            arrived=now.scarcity.arrived or ask.text in self.quoted,
+            wanted=self.quoted.get(ask.arrival) or now.scarcity.wanted,
         )
         return replace(now, funds=funds, scarcity=scarcity)
 
     def price(self, ask: Ask, moment: Moment) -> tuple[Price, Moment]:
         """The price of an ask after those so far, and the moment with what would be held by then."""
-        if ask.depends_on_data and ask.text in self.quoted:
+        if ask.depends_on_data and ask.arrival in self.quoted:
             return FREE, moment
         touched = self.uncertain.intersection(ask.compiled.keys)
         if ask.depends_on_data:
@@ -144,9 +144,13 @@ class _Foreseen:
         rest = max(rationed.price.low - first, 0)
         self.diagnostic += rho_of(first, total)
         self.answer += rho_of(rest, total)
-        self.quoted.add(ask.text)
         scarcity, grant = moment.scarcity, rationed.grant
+        wanted = scarcity.wanted
         if grant is not None and scarcity.arriving:
             demand = grant.demand
+            granted = rho_of(min(rest, rationed.need), total)
+            price = scarcity.after(demand, granted)
             self.pace = scarcity.pace.copy()
-            self.pace.advance(float(demand.residual), demand.weight, grant.price, grant.influence)
+            self.pace.advance(float(demand.residual), demand.weight, price, grant.influence)
+            wanted = Fraction(demand.residual)
+        self.quoted[ask.arrival] = wanted

@@ -105,8 +105,15 @@ class Ask:
 
     @cached_property
     def arrival(self) -> bytes:
-        """The mark under which it is remembered that this question, at this accuracy, has arrived."""
-        return hashlib.sha256(b"arrival " + self.text.encode()).digest()[:16]
+        """The mark under which it is remembered that this question, at this accuracy, has arrived: of what is
+        measured and how well, not of how it is spelled or shown."""
+        asked = {
+            f"{self.mark(j, i).hex()} {goal}"
+            for j, goal in enumerate(self.goals)
+            for i in range(len(self.compiled.cells))
+        }
+        target = f"arrival {self.miss} {self.validity} {' '.join(sorted(asked))}"
+        return hashlib.sha256(target.encode()).digest()[:16]
 
     def promised(self, held: Held, aggregate: int, cell: int) -> bool:
         """Whether this cell's relative target, or a stronger one, was met before."""

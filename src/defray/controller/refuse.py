@@ -44,9 +44,10 @@ def reason(rationed: Ration, scarcity: Scarcity) -> str:
     """Why the gate grants less than is needed."""
     policy, demand = scarcity.policy, rationed.grant.demand if rationed.grant else None
     horizon = getattr(policy, "horizon", None)
-    if demand is None or horizon is None or not policy.paced:
+    everything = rationed.grant is not None and rationed.grant.rho == rationed.grant.demand.available
+    if demand is None or horizon is None or not policy.paced or everything:
         return "the budget does not hold what the target needs"
-    number = scarcity.pace.arrivals + (0 if scarcity.arrived else 1)
+    number = scarcity.before.arrivals + 1
     return (
         f"the gate {policy.name} keeps the rest for the questions to come "
         f"({min(number, horizon):,} of {horizon:,} expected)"

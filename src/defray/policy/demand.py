@@ -75,6 +75,12 @@ class Pace:
         other._influences, other._ranked = self._influences[:], self._ranked[:]
         return other
 
+    def without_newest(self) -> Pace:
+        """As one that has arrived before finds it: it is among the arrivals already."""
+        other = self.copy()
+        other.arrivals = max(0, self.arrivals - 1)
+        return other
+
     def advance(
         self, residual: float, weight: float, price: float, influence: float | None = None
     ) -> None:
