@@ -31,7 +31,8 @@ class Ask:
     ``gamma`` is the miss probability allowed to each interval: 1 - confidence, divided by the number of
     intervals where they are to hold together (``simultaneous``; union bound), and by the looks that were
     declared.  ``floor`` is what relative targets are scaled by at the least (m_floor of the contract).
-    ``tag`` names a confirmation.
+    ``tag`` names a confirmation.  ``weighed``: how much is granted may depend on what a diagnostic, or an
+    earlier answer, said.
     """
 
     compiled: Compiled
@@ -42,6 +43,7 @@ class Ask:
     floor: Fraction | None = None
     validity: Validity = DEFAULT
     tag: str = ""
+    weighed: bool = False
 
     @cached_property
     def gamma(self) -> float:

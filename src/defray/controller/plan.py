@@ -23,6 +23,7 @@ from defray.core.amounts import (
     quanta_down,
     quanta_up,
     rho_of,
+    root,
     support_of,
 )
 from defray.core.contract import Purse
@@ -189,18 +190,22 @@ def cut(step: Step, ask: Ask, limit: int, total: Fraction) -> Step:
         last = purchase is step.purchases[-1]
         part = min(left if last else limit * purchase.charge // step.charge, purchase.charge)
         left -= part
-        reach = ask.compiled.blocks[purchase.block].reach
+        block = ask.compiled.blocks[purchase.block]
         itself = purchase.itself or purchase
         if part < 1:
             continue
-        sigma, precision = sigma_at_least(rho_of(part, total), reach)
-        if math.ldexp(sigma, itself.bits) > MAX_SCALE:
-            continue
+        sigma, precision = sigma_at_least(rho_of(part, total), block.reach)
         over = [c > part for c in itself.charges]
+        sigmas = tuple(sigma if o else s for o, s in zip(over, itself.sigmas, strict=True))
+        # The target may be so tight that its lattice is too fine for what is granted.
+        lattice = _lattice(min(s for s in sigmas if s is not None), block)
+        if any(s is not None and math.ldexp(s, lattice.bits) > MAX_SCALE for s in sigmas):
+            continue
         kept.append(
             replace(
                 itself,
-                sigmas=tuple(sigma if o else s for o, s in zip(over, itself.sigmas, strict=True)),
+                bits=lattice.bits,
+                sigmas=sigmas,
                 precisions=tuple(
                     precision if o else p for o, p in zip(over, itself.precisions, strict=True)
                 ),
@@ -321,9 +326,7 @@ def _purchase(
     }
     if not missing:
         return None
-    finest = float(1 / max(missing.values())) ** 0.5
-    # Steps of at most 2**-28 of the smallest sigma: wide noise in the same release still fits the sampler.
-    lattice = Lattice.fine_enough(Fraction(finest) * 2 ** (LATTICE_BITS - 28), block.halves)
+    lattice = _lattice(root(1 / max(missing.values())), block)
     sigmas: list[float | None] = [None] * len(block.keys)
     precisions: list[Fraction | None] = [None] * len(block.keys)
     charges = [0] * len(block.keys)
@@ -335,6 +338,11 @@ def _purchase(
     return Purchase(
         at, lattice.bits, tuple(sigmas), tuple(precisions), tuple(charges), purse, given
     )
+
+
+def _lattice(finest: float, block: Block) -> Lattice:
+    """Steps of at most 2**-28 of the smallest sigma: wide noise in the same release still fits the sampler."""
+    return Lattice.fine_enough(Fraction(finest) * 2 ** (LATTICE_BITS - 28), block.halves)
 
 
 def noise_for(
