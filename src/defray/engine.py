@@ -193,7 +193,10 @@ class Engine:
         self.transcript.arrive(tx, ask, moment, rationed, bought.spent)
         if stopped and latest.price.step.hopeless:
             return too_few_rows(rho_of(bought.charged, moment.funds.total))
-        unpaid = latest.lacking if stopped else 0
+        unpaid = 0
+        if stopped:  # what was to come next may have been a diagnostic, which lacks nothing
+            rest = plan(ask, moment.held, replace(moment.funds, weighs=False, probe=Fraction(0)))
+            unpaid = latest.lacking or rest.charge
         return self._answer(ask, bought, moment, rationed, stopped, unpaid)
 
     def _answer(

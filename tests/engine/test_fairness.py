@@ -33,7 +33,9 @@ def charged(session: Session, sql: str, within: object) -> float:
 def test_an_ask_that_cannot_be_met_blocks_nobody(
     tmp_path: Path, gate: str, within: str, xi: float
 ) -> None:
-    with contract(tmp_path, gate, f"rho = 0.2\nxi = {xi}\nm_floor = 20\nhorizon = 100\n") as session:
+    with contract(
+        tmp_path, gate, f"rho = 0.2\nxi = {xi}\nm_floor = 20\nhorizon = 100\n"
+    ) as session:
         for age in range(3):
             assert charged(session, count(age), 20) > 0
         assert charged(session, count(99), within) < 0.2 * 0.35
@@ -117,7 +119,11 @@ def test_one_question_arrives_once_however_it_is_spelled(tmp_path: Path) -> None
         for sql in SPELLED:
             asked(session, sql, within=5)
             assert session.balance()["scarcity"]["arrivals"] == 1, sql
-        others = {"within": 4}, {"within": 5, "confidence": 0.9}, {"within": 5, "validity": "looks=2"}
+        others = (
+            {"within": 4},
+            {"within": 5, "confidence": 0.9},
+            {"within": 5, "validity": "looks=2"},
+        )
         for n, wish in enumerate(others, 2):
             asked(session, SPELLED[0], **wish)
             assert session.balance()["scarcity"]["arrivals"] == n

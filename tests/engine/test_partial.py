@@ -50,7 +50,9 @@ def test_where_the_weight_may_follow_from_the_answer_intervals_allow_for_it(
         known = 2 * answer.charged_rho  # the precision of a count
         assert answer.half_width == pytest.approx(two_stage(gamma) / math.sqrt(known), rel=1e-6)
         assert not quote.exact
-    other = f'rho = 0.1\nxi = 0.05\nsupport = "exact"\ngate = "{gate}"\n{MORE}[weights]\nalpha = 0\n'
+    other = (
+        f'rho = 0.1\nxi = 0.05\nsupport = "exact"\ngate = "{gate}"\n{MORE}[weights]\nalpha = 0\n'
+    )
     (tmp_path / "plain").mkdir()
     with people(tmp_path / "plain", other, rows=3000) as session:
         session.ask(count(1), within=7)

@@ -303,8 +303,8 @@ def test_generous_leaves_nobody_with_nothing_and_modest_does() -> None:
 @pytest.mark.parametrize("huge", [2.0, 25.0, 1e100])
 @pytest.mark.parametrize("make", [Fluid, Steady])
 def test_one_huge_ask_takes_little_from_the_others(make: Any, huge: float) -> None:
-    """Three usual ones of a hundred, then one that asks for much more, then usual ones again: all of these are
-    granted something, and in all at least half of what they would have got without it."""
+    """Three usual ones of a hundred, then one that asks for much more, then usual ones again: all of these
+    are granted something, and in all at least half of what they would have got without it."""
 
     def play(asks: list[float]) -> list[float]:
         policy, pace, left, granted = make(100), Pace(), 20.0, []

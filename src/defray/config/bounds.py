@@ -54,7 +54,9 @@ def read_bounds(
         section.problem("bounds", f"{pair} are beyond 1e30", "count in larger units")
     if step * FARTHEST < 1:
         message = f"unit_step = {show_number(step)} is below 1e-30"
-        section.problem("unit_step" if "unit_step" in section else "bounds", message, "count in smaller units")
+        section.problem(
+            "unit_step" if "unit_step" in section else "bounds", message, "count in smaller units"
+        )
     return bounds, step
 
 

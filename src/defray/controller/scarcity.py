@@ -106,11 +106,16 @@ class Grant:
 
     def less(self) -> Grant:
         """No more than any policy means, whose prices are found to nine digits."""
-        return replace(self, rho=self.rho * (1 - DIGITS))
+        return replace(self, rho=max(self.rho - self._slack, Fraction(0)))
 
     def more(self) -> Grant:
         """No less than any policy means."""
-        return replace(self, rho=min(self.rho * (1 + DIGITS), Fraction(self.demand.residual)))
+        return replace(self, rho=min(self.rho + self._slack, Fraction(self.demand.residual)))
+
+    @property
+    def _slack(self) -> Fraction:
+        """A grant is a difference: its rounding is small beside the residual, not always beside itself."""
+        return self.rho * DIGITS + Fraction(self.demand.residual) / 2**50
 
 
 @dataclass(frozen=True, slots=True)

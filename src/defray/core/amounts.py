@@ -98,7 +98,7 @@ def float_down(x: Fraction) -> float:
 
 
 def root(x: Fraction) -> float:
-    """The square root of a positive number to 15 digits, also where the number itself is beyond the floats."""
+    """The square root of a positive number to 15 digits, also of a number that is beyond the floats."""
     half = (x.numerator.bit_length() - x.denominator.bit_length()) // 2
     return math.ldexp(math.sqrt(float(x / Fraction(4) ** half)), half)
 

@@ -44,9 +44,9 @@ def two_sided(gamma: float) -> float:
 def two_stage(gamma: float) -> float:
     """z for a precision that was reached in two steps, the size of the second chosen freely after the first.
 
-    With x, y the standardised errors of both steps the fused one is ``sqrt(r) x + sqrt(1 - r) y``, r in [0, 1].
-    Over all r it is at most ``hypot(x, y)`` where both are positive, else the larger of them: it exceeds z for
-    any r at all with probability ``exp(-z**2/2)/4 + P(N(0,1) > z)`` at most.  So, two-sided,
+    With x, y the standardised errors of both the fused one is ``sqrt(r) x + sqrt(1 - r) y``, r in [0, 1].
+    Over all r it is at most ``hypot(x, y)`` where both are positive, else the larger of them: it exceeds
+    z for any r at all with probability ``exp(-z**2/2)/4 + P(N(0,1) > z)`` at most.  So, two-sided,
     ``P(|N(0,1)| > z) + exp(-z**2/2)/2 = gamma`` is safe (Proschan and Hunsberger 1995 bound one side so).
 
     >>> round(two_stage(0.05), 4)

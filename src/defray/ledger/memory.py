@@ -168,7 +168,9 @@ class MemoryTransaction(MemoryView):
 
     def arrival(self, seq: int) -> Arrival:
         own = seq - len(self._kept.entries) - 1
-        return Arrival.from_json(self._added.entries[own].read()) if own >= 0 else super().arrival(seq)
+        return (
+            Arrival.from_json(self._added.entries[own].read()) if own >= 0 else super().arrival(seq)
+        )
 
     def releases(self, after: int) -> list[tuple[int, Release]]:
         first = max(after, self._now.floor)
