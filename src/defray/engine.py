@@ -112,7 +112,8 @@ class Engine:
                 raise refusal
             if done:
                 return self._answer(ask, Bought(moment.held, moment.held), moment, rationed)
-            scanned = scan(self._source, ask.compiled, rationed.price.step, control)
+            step, overlap = rationed.price.step, moment.held.overlap
+            scanned = scan(self._source, ask.compiled, step, overlap, control)
             if self._source.fingerprint() != fingerprint:
                 continue  # another version was scanned: nothing was drawn, start over
             with self.ledger.transaction() as tx:

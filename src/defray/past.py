@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from threading import Lock
 
-from defray.core.contract import Contract
+from defray.core.contract import Contract, Purse
 from defray.core.domain import Domain
 from defray.ledger.records import Release
-from defray.ledger.store import Transaction, View
+from defray.ledger.store import View
 from defray.query.descriptor import Axis, Measure
 from defray.query.region import Regions
 from defray.support.axes import Axes
+from defray.support.charges import Charges
 from defray.support.grouped import Grouped
 from defray.support.history import History, Item, cells_item, region_item, residual_item
+from defray.support.room import Room
 
 N_MAX = 2**27
 """The bound on the rows of a table whose contract declares none: it scales rounding errors only."""
@@ -28,6 +30,7 @@ class Past:
         self._regions = Regions(contract.domain.widths)
         self._history = History(contract.domain, self._regions, float(contract.n_max or N_MAX))
         self._read = 0
+        self._room = Room({}, {})
         self._lock = Lock()
 
     def read(self, view: View, exists: bool) -> History:
@@ -48,9 +51,25 @@ class Past:
             self._read = news[-1][0]
             return self._history
 
+    def room(self, charges: Mapping[Purse, Charges], caps: Mapping[Purse, int]) -> Room:
+        """What each cell may still pay; the same value as long as nothing is charged."""
+        with self._lock:
+            before = self._room.charges
+            alike = before.keys() == charges.keys()
+            if not alike or not all(_same(before[p], c) for p, c in charges.items()):
+                self._room = Room(charges, caps)
+            return self._room
+
     def _items(self, releases: Iterable[tuple[int, Release]]) -> Iterator[Item]:
         for seq, release in releases:
             yield item_of(seq, release, self._domain, self._regions)
+
+
+def _same(one: Charges, other: Charges) -> bool:
+    """Whether two are surely the same charges."""
+    return one is other or (
+        one.everywhere == other.everywhere and not one.sets() and not other.sets()
+    )
 
 
 def appended(view: View) -> bool:
@@ -105,6 +124,3 @@ def item_of(seq: int, release: Release, domain: Domain, regions: Regions) -> Ite
         values=release.values,
         precisions=release.precisions,
     )
-
-
-__all__ = ["Past", "Transaction", "appended", "item_of"]

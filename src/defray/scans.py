@@ -19,6 +19,7 @@ from defray.support.exact import Block, Compiled
 if TYPE_CHECKING:
     from defray.support.axes import Axes
     from defray.support.drawn import Drawn
+    from defray.support.overlap import Overlap
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -29,9 +30,18 @@ class Scanned:
     views: Mapping[Axes, Exact] = field(default_factory=dict)
 
 
-def scan(source: Source, compiled: Compiled, step: Step, control: Control | None) -> Scanned:
+def scan(
+    source: Source,
+    compiled: Compiled,
+    step: Step,
+    overlap: Overlap | None,
+    control: Control | None,
+) -> Scanned:
     """Every exact number that a step and those after it can need."""
-    views = {axes: source.scan(view_scan(compiled, axes), control) for axes in views_of(step)}
+    needed = views_of(step)
+    if overlap is not None and not step.final:
+        needed = overlap.homes(compiled.blocks)
+    views = {axes: source.scan(view_scan(compiled, axes), control) for axes in needed}
     return Scanned(source.scan(scan_of(compiled), control), views)
 
 

@@ -110,7 +110,6 @@ class Transcript:
         """The releases of a data version as this moment sees them, and what each cell may still pay."""
         from defray.past import Past
         from defray.support.overlap import Overlap
-        from defray.support.room import Room
 
         contract = self._contract
         charges = {purse: view.charges(purse) for purse in PURSES}
@@ -123,7 +122,7 @@ class Transcript:
         if past is None or past.version != version:
             past = self._past = Past(version, contract)
         history = past.read(view, counter(view) == version)
-        room = Room(charges, self._ledger.terms.caps)
+        room = past.room(charges, self._ledger.terms.caps)
         return Overlap(history, room, contract.rho, contract.unit.max_rows, scanned)
 
     def _funds(

@@ -19,7 +19,6 @@ from defray.controller.rule import (
 from defray.core.allocate import Term, residual, split
 from defray.core.amounts import dyadic_up, precision_of, quanta_down, support_of
 from defray.core.target import (
-    LATTICE_BITS,
     Relative,
     Spend,
     Within,
@@ -86,7 +85,7 @@ class Linear(Rule):
         if isinstance(goal, Spend):
             wanted = precision_of(goal.rho, self.reach)
             missing = support_of(residual(wanted, have), self.reach)
-            worth = quanta_down(missing, funds.total) > 0 and missing * 2**LATTICE_BITS > goal.rho
+            worth = quanta_down(missing, funds.total) > 0 and missing * 2**12 > goal.rho
             return Need(self.direct(cell, held, wanted)) if worth else NOTHING
         assert isinstance(goal, Within)
         if self._enough(goal, cell, held):

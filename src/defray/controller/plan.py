@@ -67,9 +67,8 @@ class Purchase:
 
     @property
     def charge(self) -> int:
-        """The largest cell's: one unit moves the vector by at most k * Delta in all (convexity).  Several
-        draws add up."""
-        return sum(d.charge for d in self.draws) if self.draws else max(self.charges)
+        """The largest cell's: one unit moves the vector by at most k * Delta in all (convexity)."""
+        return max(self.charges)
 
     @property
     def cells(self) -> int:
@@ -85,8 +84,8 @@ def charged(purchases: Iterable[Purchase], purse: Purse | None = None) -> int:
 @dataclass(frozen=True)
 class Step:
     """What to buy next.  ``final``: this meets every target that can be met; otherwise measure, then plan
-    again.  ``needs[j][i]`` is what cell i of aggregate j wanted.  ``fits``: every cell can pay for it, whatever
-    the dearest pays (mixtures are fitted to what each cell has left)."""
+    again.  ``needs[j][i]`` is what cell i of aggregate j wanted.  ``fits``: it ends the ask, and
+    every cell can pay for it, whatever the dearest pays (mixtures are fitted to what each cell has left)."""
 
     purchases: tuple[Purchase, ...]
     final: bool
@@ -147,7 +146,7 @@ def _fitted(step: Step, ask: Ask, held: Held) -> Step:
     if held.overlap is None or not any(p.draws for p in step.purchases):
         return step
     if held.overlap.fits(releases(ask, step.purchases)):
-        return replace(step, fits=True)
+        return replace(step, fits=step.final)
     return replace(step, purchases=tuple(p.itself or p for p in step.purchases))
 
 
@@ -303,7 +302,7 @@ def _cheapest(
     if draws is None:
         return itself
     none = (None,) * len(block.keys)
-    charge = sum(d.charge for d in draws)
+    charge = held.overlap.dearest(block, draws)
     charges = tuple(charge if i in missing else 0 for i in range(len(block.keys)))
     return Purchase(at, 0, none, none, charges, purse, draws=draws, itself=itself)
 

@@ -20,6 +20,7 @@ from defray.core.amounts import dyadic_down, rho_of
 from defray.core.contract import Purse
 from defray.query.region import EVERYWHERE
 from defray.support.axes import Axes
+from defray.support.charges import Charges
 from defray.support.drawn import CellsDraw, Drawn, ResidualDraw, total_charge
 from defray.support.exact import Block
 from defray.support.history import PLACES, History
@@ -37,8 +38,11 @@ from defray.support.view.joint import offer_all
 from defray.support.view.offer import Offer, offer
 from defray.support.view.state import SLACK, State
 
-ROUNDING: Final = 2e-5
-"""The part of a standard deviation that an estimate may be off by besides its noise."""
+ROUNDING: Final = 2e-6
+"""The part of a standard deviation that a new measurement may be off by besides its noise."""
+
+TRUSTED: Final = 1e-3
+"""An estimate that may be off by more than this part of its standard deviation says nothing."""
 
 WORTH: Final = 4.0
 """Bias counts so many times in the standard deviation that is claimed: then ``z`` of these cover it for every
@@ -116,7 +120,7 @@ class Overlap:
     def _said(self, state: State, said: Certificate) -> Known:
         """What a view says, where its releases span the question."""
         bias, spread = said.deviation * state.n_max, said.variance**0.5
-        if not spread or bias > ROUNDING * spread:
+        if not spread or bias > TRUSTED * spread:
             return UNKNOWN
         precision = dyadic_down(Fraction(1 / (spread + WORTH * bias) ** 2))
         used = said.weights != 0
@@ -211,7 +215,7 @@ class Overlap:
                 half_width=float(halves[0]),
                 elsewhere=elsewhere,
             )
-            if not isinstance(made, Offer) or made.why == "the question itself":
+            if not isinstance(made, Offer) or _alike(made.b, questions[0]):
                 return None
             offers = (made,)
         else:
@@ -257,17 +261,32 @@ class Overlap:
 
     def fits(self, releases: Iterable[Planned]) -> bool:
         """Whether every cell can pay for all of these."""
-        room = self.room
-        for release in releases:
+        room, listed = self.room, list(releases)
+        if any(release.charge > room.caps[release.purse] for release in listed):
+            return False
+        for release in listed:
             room = room.after(release.purse, release.paid(self.history.domain, self.rho))
         return all(room.charges[p].worst() <= cap for p, cap in room.caps.items())
+
+    def dearest(self, block: Block, draws: Sequence[Drawn]) -> int:
+        """What the dearest cell pays for all of these, in quanta."""
+        if len(draws) == 1:
+            return draws[0].charge
+        charges = Charges(self.history.domain.widths)
+        for drawn in draws:
+            planned = Planned(block, "answer", drawn.charge, drawn)
+            charges = charges.plus(planned.paid(self.history.domain, self.rho))
+        return charges.worst()
 
     # -- what would be known --------------------------------------------------------------------------
 
     def planning(self, releases: Iterable[Planned]) -> Overlap:
         """As if these were released and charged (their values unknown)."""
+        listed = list(releases)
+        if not listed:
+            return self
         history, room = self.history.branch(), self.room
-        for release in releases:
+        for release in listed:
             history.add([release.item(history.domain, history.regions, history.seq + 1)])
             room = room.after(release.purse, release.paid(history.domain, self.rho))
         return replace(self, history=history, room=room)
@@ -302,6 +321,12 @@ class Overlap:
         state = history.state(space, axes, float(block.reach) / self.unit_rows)
         return (state if state.count else None), axes
 
+    def homes(self, blocks: Iterable[Block]) -> list[Axes]:
+        """The views that a question's next steps may measure in."""
+        spaces = [(str(b.measure), self._cuts(b)) for b in blocks if not b.confirms]
+        found = (self.history.home(space, cuts) for space, cuts in spaces)
+        return list(dict.fromkeys(axes for axes in found if axes is not None))
+
     def _seen_from_view(self, block: Block) -> bool:
         """Whether a full GROUP BY is answered from a view: where others than residuals say something."""
         space, cuts = str(block.measure), self._cuts(block)
@@ -319,3 +344,9 @@ class Overlap:
     def _questions(self, block: Block, axes: Axes, cells: Sequence[int]) -> NDArray[np.float64]:
         numbers = [block.numbers[i] for i in cells]
         return block.grouped.vectors(axes, self.history.domain, numbers)
+
+
+def _alike(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
+    """Whether two functionals are the same but for their scale."""
+    product = float(one @ other)
+    return product * product >= float(one @ one) * float(other @ other) * (1 - 1e-9)

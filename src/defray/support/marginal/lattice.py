@@ -104,10 +104,10 @@ def residual_table(
     drop = tuple(axis for axis, i in enumerate(marginal) if i not in attributes)
     if len(drop) + len(attributes) != len(marginal):
         raise ValueError(f"{attributes} is not in {marginal}")
-    largest = float(np.abs(table).sum(dtype=np.float64)) * 2.0 ** len(attributes)
+    largest = float(np.asarray(np.abs(table)).sum(dtype=np.float64)) * 2.0 ** len(attributes)
     if largest * columns.cells(attributes) >= 2.0**62:
         table = table.astype(object)
-    table = table.sum(axis=drop)
+    table = np.asarray(table.sum(axis=drop))
     for axis, n in enumerate(columns.shape(attributes)):
         table = n * table - table.sum(axis=axis, keepdims=True)
     return np.asarray(table)
