@@ -202,7 +202,7 @@ class Linear(Rule):
             return float(self.goal.amount)
         if isinstance(self.goal, Spend) and not self.anytime:
             wanted = precision_of(self.goal.rho, self.reach)
-            if have * (1 + Fraction(1, 2**LATTICE_BITS)) >= wanted:
+            if residual(wanted, have) * 2**12 <= wanted:  # as it is not worth more
                 half = two_sided(self.gamma) / math.sqrt(min(have, wanted))
                 return half * float(self.unit) * (1 + 2**-50)
         return math.inf
