@@ -32,7 +32,7 @@ from defray.core.amounts import exact, rho_of
 from defray.core.answer import Answer, Quote
 from defray.core.contract import Contract
 from defray.data.source import Control, Source
-from defray.errors import LedgerBusy, Refused, SourceChanged, TargetError
+from defray.errors import LedgerBusy, MaxRhoRefused, Refused, SourceChanged, TargetError
 from defray.ledger.records import Release
 from defray.ledger.store import Ledger, Transaction
 from defray.noise.sampler import Sampler
@@ -167,7 +167,8 @@ class Engine:
         if looked is not None:
             return looked
         refusal = refusal_of(ask, moment, latest, search=False)
-        if refusal is not None and not moment.scarcity.policy.paced:
+        early = isinstance(refusal, MaxRhoRefused)  # counts for no one, as before the scan
+        if refusal is not None and (early or not moment.scarcity.policy.paced):
             return None
         if refusal is not None:  # the decision of this moment, which paces others
             self.transcript.arrive(tx, ask, moment, latest, 0)
@@ -192,7 +193,10 @@ class Engine:
         self.transcript.arrive(tx, ask, moment, rationed, bought.spent)
         if stopped and latest.price.step.hopeless:
             return too_few_rows(rho_of(bought.charged, moment.funds.total))
-        unpaid = latest.lacking if stopped else 0
+        unpaid = 0
+        if stopped:  # what was to come next may have been a diagnostic, which lacks nothing
+            rest = plan(ask, moment.held, replace(moment.funds, weighs=False, probe=Fraction(0)))
+            unpaid = latest.lacking or rest.charge
         return self._answer(ask, bought, moment, rationed, stopped, unpaid)
 
     def _answer(

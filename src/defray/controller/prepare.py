@@ -9,6 +9,7 @@ from defray.controller.ask import Ask
 from defray.controller.goals import Wish, resolve
 from defray.controller.validity import confirming, validity_of
 from defray.core.contract import Contract
+from defray.policy.choices import weighs
 from defray.query.region import Regions
 from defray.support.exact import compile_question
 
@@ -26,6 +27,14 @@ def prepare(sql: str, wish: Wish, contract: Contract, regions: Regions) -> Ask:
     compiled = compile_question(question, contract, regions)
     text = canonical_sql(question, contract.domain, regions, contract.table)
     validity = validity_of(question, wish, goals)
-    ask = Ask(compiled, goals, confidence, simultaneous, floor=contract.m_floor, validity=validity)
+    ask = Ask(
+        compiled,
+        goals,
+        confidence,
+        simultaneous,
+        floor=contract.m_floor,
+        validity=validity,
+        weighed=weighs(contract.gate) and contract.xi > 0 and contract.weights.alpha > 0,
+    )
     ask = confirming(ask)
     return replace(ask, text=f"{text} {ask.accuracy}")

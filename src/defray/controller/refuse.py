@@ -7,7 +7,9 @@ from fractions import Fraction
 
 from defray.controller.ask import Ask
 from defray.controller.best import best_fit
+from defray.controller.plan import plan
 from defray.controller.scarcity import Moment, Ration, Scarcity, grants
+from defray.controller.validity import too_many_looks
 from defray.core.amounts import rho_of
 from defray.core.numbers import show_number
 from defray.errors import BudgetRefused, LedgerError, MaxRhoRefused, Refused, TooFewRows
@@ -44,9 +46,12 @@ def reason(rationed: Ration, scarcity: Scarcity) -> str:
     """Why the gate grants less than is needed."""
     policy, demand = scarcity.policy, rationed.grant.demand if rationed.grant else None
     horizon = getattr(policy, "horizon", None)
-    if demand is None or horizon is None or not policy.paced:
+    everything = (
+        rationed.grant is not None and rationed.grant.rho == rationed.grant.demand.available
+    )
+    if demand is None or horizon is None or not policy.paced or everything:
         return "the budget does not hold what the target needs"
-    number = scarcity.pace.arrivals + (0 if scarcity.arrived else 1)
+    number = scarcity.before.arrivals + 1
     return (
         f"the gate {policy.name} keeps the rest for the questions to come "
         f"({min(number, horizon):,} of {horizon:,} expected)"
@@ -72,6 +77,8 @@ def show_percent(confidence: Fraction) -> str:
 
 def best_goals(ask: Ask, moment: Moment) -> dict[str, str] | None:
     """The best accuracy that is granted now, by alias, stretching all tolerances alike; None if none is."""
+    if too_many_looks(ask, moment.held, plan(ask, moment.held, moment.funds)) is not None:
+        return None
     best = best_fit(
         ask, moment.held, moment.funds, lambda rho: grants(rho, moment.funds, moment.scarcity)
     )
