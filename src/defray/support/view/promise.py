@@ -1,21 +1,27 @@
 """Promised classes: questions that are never refused, whatever else is asked before them.
 
-A promise keeps a *shadow* Y with ``Y >= X`` (the class's plan at its variance V0), ``Y >= P`` and ``diag Y <=
-cap``.  **Theorem** (design, 2b'): for a question of the class ``q' Y^-1 q <= V``, and ``P + lambda (Y -
-P)`` is Y at lambda = 1, so a price lambda <= 1 exists in the metric ``Y - P``; its release adds ``bb'/v
-<= lambda (Y - P)`` and P stays below Y.  Hence no question of the class is refused and no cell exceeds
-its cap, in any number and order, adaptive analysts included.  Everything else in the contract must see Y
-in place of P.
+A promise keeps a *reserve* R >= 0 beside the precision P of its view, so that ``P + R >= X``, the class's
+plan at its variance V0, and ``charge + R_cc <= cap`` in every cell.  **Theorem** (design, 2b' with ``Y = P
++ R``): for a question of the class ``q' (P + R)^-1 q <= V``, so a price lambda <= 1 exists in the metric R;
+its release adds ``bb'/v <= lambda R``, which comes out of R: what a cell has paid and what is held back of
+it stay the same in all.  Hence no question of the class is refused and no cell exceeds its cap, in any
+number and order, adaptive analysts included.
+
+After any other releases in the view, ``B' V^-1 B`` in precision, R becomes ``R^1/2 (I - M)_+ R^1/2`` with
+``M = R^-1/2 B' V^-1 B R^-1/2``: at least ``R - B' V^-1 B`` and at most R.  Of one release (b, v) that is ``R -
+min(1, v/g) bb'/v`` with ``g = b' R^-1 b``.  Releases elsewhere leave R as it is.  Both must leave ``charge +
+R_cc <= cap``, which is all that the rest of a contract has to know of a promise.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, eigh, solve_triangular
 
 from defray.support.view.plan import Plan
 from defray.support.view.state import State
@@ -23,68 +29,97 @@ from defray.support.view.state import State
 Floats = NDArray[np.float64]
 
 MARGIN: Final = 2e-4
-"""Y starts above X by this part, so that a price of at most ``1 - MARGIN`` exists and survives rounding."""
+"""R starts above X by this part, so that a price of at most ``1 - MARGIN`` exists and survives rounding."""
 
-RESERVE: Final = 1e-3
-"""Y is raised for a release of choice up to this part below the cap; the rest takes numerical lifts."""
+SLACK: Final = 1e-3
+"""So much of the largest entry of X is held back of every cell beside R, for rounding."""
 
-LIFT: Final = 1e-8
-"""``Y - P`` counts as positive semidefinite down to this part of Y's largest diagonal entry."""
+TINY: Final = 1e-9
+"""This part of the largest entry of X counts as 0 of R: it is added where R is divided by, and R is kept above
+minus half of it."""
 
 TIGHT: Final = 1 - 1e-5
 
 
 @dataclass(frozen=True, eq=False)
 class Promise:
-    """The shadow Y of one class on one view.  Like a state it is a fold of releases, and never changes.
+    """The reserve R of one class on one view.  Like a state it is a fold of releases, and never changes.
 
-    ``held`` is diag Y: what the filter must count for each cell of this view, in precision.
+    ``slack`` is held back of every cell beside R; it pays for what rounding may cost: ``grain`` a release,
+    and lifts of R by a multiple of the identity where it has become indefinite.  ``tiny`` is what counts as
+    0 of R.
     """
 
-    shadow: Floats
+    reserve: Floats
+    slack: float
+    tiny: float
+    grain: float = 0.0
 
     @classmethod
-    def of(cls, plan: Plan, variance: float) -> Promise:
-        """The promise to answer every question of the plan's class with this variance."""
-        return cls(plan.precision * ((1 + MARGIN) / variance))
+    def of(cls, plan: Plan, variance: float, grain: float = 0.0, slack: float = 0.0) -> Promise:
+        """The promise to answer every question of the plan's class with this variance, holding back
+        ``slack`` at the least for rounding."""
+        reserve = plan.precision * ((1 + MARGIN) / variance)
+        most = float(np.diag(reserve).max())
+        return cls(reserve, max(SLACK * most, slack), TINY * most, grain)
 
     @property
     def held(self) -> Floats:
-        return np.diag(self.shadow).copy()
+        """What the filter must count for each cell beside what it has paid, in precision."""
+        return np.maximum(np.diag(self.reserve), 0.0) + self.slack
 
-    def least(self, q: Floats) -> float:
-        """The variance that is always within reach for q, whatever is asked before: ``q' Y^-1 q``."""
-        return float(q @ cho_solve(cho_factor(self.shadow, check_finite=False), q))
+    def least(self, state: State, q: Floats) -> float:
+        """The variance that is always within reach for q, whatever else is asked: ``q' (P + R)^-1 q``."""
+        shadow = state.precision + self.reserve
+        return float(q @ cho_solve(cho_factor(shadow, check_finite=False), q))
 
-    def room(self, state: State) -> Floats:
-        """``Y - P``: a release with ``bb'/v`` below it leaves the promise and the cap intact."""
-        return np.asarray(self.shadow - state.precision)
+    @property
+    def metric(self) -> Floats:
+        """R, a little above 0: a release with ``bb'/v`` below it leaves what is paid and held back as it is."""
+        return _raised(self.reserve, self.tiny)
 
-    def after(self, state: State, b: Floats, variance: float) -> Promise:
-        """The promise after a release (b, v) on top of ``state``.
-
-        Y becomes ``Y + (1 - v/g)_+ bb'/v`` with ``g = b'(Y-P)^-1 b``.
-
-        A release within the room leaves Y as it is.  Y is lifted by a multiple of the identity where rounding
-        has made ``Y - P`` indefinite.
-        """
-        shadow = self.shadow
-        tiny = LIFT * float(np.diag(shadow).max())
-        room = shadow - state.precision
-        diagonal = np.arange(len(room))
-        room[diagonal, diagonal] += tiny
-        lift = 0.0
-        while True:
-            try:
-                factor = cho_factor(room, lower=True, check_finite=False)
-                break
-            except LinAlgError:
-                lift += 2 * tiny
-                room[diagonal, diagonal] += 2 * tiny
-        g = float(b @ cho_solve(factor, b, check_finite=False))
-        rise = max(0.0, 1 - variance * TIGHT / g) if g > 0 else 0.0
-        if not rise and not lift:
+    def after(self, b: Floats, variance: float) -> Promise:
+        """The promise after one release (b, v) in its view."""
+        white = solve_triangular(self._factor, b, lower=True, check_finite=False)
+        g = float(white @ white)
+        if not g:
             return self
-        raised = shadow + np.outer(b * (rise / variance), b)
-        raised[diagonal, diagonal] += lift
-        return Promise(raised)
+        part = min(1.0, variance * TIGHT / g) / variance
+        return self._with(self.reserve - np.outer(b * part, b), 1)
+
+    def after_all(self, rows: Floats, variances: Floats) -> Promise:
+        """The promise after several releases at once: a table of them."""
+        if len(rows) == 1:
+            return self.after(rows[0], float(variances[0]))
+        factor = self._factor
+        white = solve_triangular(factor, rows.T, lower=True, check_finite=False)
+        spectrum, vectors = eigh((white / (variances * TIGHT)) @ white.T, check_finite=False)
+        root = (factor @ vectors) * np.sqrt(np.maximum(1 - spectrum, 0.0))
+        return self._with(_raised(root @ root.T, -self.tiny), len(rows))
+
+    @cached_property
+    def _factor(self) -> Floats:
+        """The lower Cholesky factor of the metric."""
+        return np.asarray(cholesky(self.metric, lower=True, check_finite=False))
+
+    def _with(self, reserve: Floats, releases: int) -> Promise:
+        """This promise with another reserve, lifted to where its metric can be divided by."""
+        slack = self.slack - releases * self.grain
+        while not _definite(_raised(reserve, self.tiny / 2)):
+            reserve, slack = _raised(reserve, self.tiny / 2), slack - self.tiny / 2
+        return replace(self, reserve=reserve, slack=max(slack, 0.0))
+
+
+def _raised(matrix: Floats, by: float) -> Floats:
+    raised = matrix.copy()
+    at = np.arange(len(raised))
+    raised[at, at] += by
+    return raised
+
+
+def _definite(matrix: Floats) -> bool:
+    try:
+        cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return False
+    return True
