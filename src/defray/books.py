@@ -174,21 +174,16 @@ def end(contract: Contract, ledger: Ledger) -> dict[str, Any]:
 
 
 def certificate(contract: Contract, ledger: Ledger) -> dict[str, Any]:
-    """What the log shows was spent, per data version and purse."""
-    spent: dict[int, dict[str, int]] = {}
-    for entry in ledger.entries():
-        body = entry.read()
-        if body["kind"] == "release":
-            epoch = spent.setdefault(body["version"], dict.fromkeys(PURSES, 0))
-            epoch[body["purse"]] += body["charge"]
-    total = sum(sum(by_purse.values()) for by_purse in spent.values())
+    """What a replay of the log shows was spent, per data version and purse: how much each version added to
+    what the dearest cell has paid."""
+    report = run_audit(ledger)
     return {
         "rho": float(contract.rho),
-        "spent_rho": float(rho_of(total, contract.rho)),
+        "spent_rho": float(rho_of(sum(report.spent.values()), contract.rho)),
         "unit": str(contract.unit),
         "relation": RELATION,
         "epochs": [
             {"data_version": v, **{p: float(rho_of(q, contract.rho)) for p, q in by.items()}}
-            for v, by in sorted(spent.items())
+            for v, by in sorted(report.versions.items())
         ],
     }

@@ -49,7 +49,13 @@ def whole(ledger: Ledger) -> int:
     report = audit(ledger, derive)
     assert report.ok, report.findings
     assert report.spent == ledger.folds()[0]
-    assert report.spent["answer"] == report.releases * release(sigmas=(2e4,)).charge
+    charge = release(sigmas=(2e4,)).charge
+    with ledger.view() as view:
+        paid = view.charges("answer")
+        by_cell = sum(r.by_cell for _, r in view.releases(0))
+    assert paid.everywhere == (report.releases - by_cell) * charge
+    assert paid.strip(0).sum() == (10 * report.releases - 9 * by_cell) * charge
+    assert paid.worst() == report.spent["answer"]
     return report.entries
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from defray.books import run_audit
+from defray.books import balance, end, run_audit
 from defray.core.domain import Domain
 from defray.ledger.records import Release
 from defray.session import Session
@@ -99,3 +99,19 @@ def test_what_is_not_true_of_the_domain_is_found(
         transaction.append(bare)
     findings = [f.message for f in run_audit(session._engine.ledger).findings]
     assert any(said in message for message in findings), findings
+
+
+def test_the_certificate_says_what_the_dearest_cell_has_paid(session: Session) -> None:
+    """The same functional of two disjoint halves of the ages costs what one of them does."""
+    contract, ledger = session.contract, session._engine.ledger
+    before = balance(contract, ledger)["spent_rho"]
+    for steps in ([0, 0, 0, 4, 4, 4], [4, 4, 4, 0, 0, 0]):
+        one = functional()
+        weights = {**one.weights, "steps": steps}
+        sent = release(sigmas=(5e5,), weights=weights, attributes=one.attributes, rho=contract.rho)
+        put(session, sent, by_cell=True)
+    spent = balance(contract, ledger)["spent_rho"]
+    assert spent == pytest.approx(before + sent.charge / 2**50)
+    certificate = end(contract, ledger)
+    assert certificate["spent_rho"] == spent
+    assert [epoch["answer"] for epoch in certificate["epochs"]] == [spent]

@@ -15,7 +15,7 @@ from defray.core.amounts import QUANTA
 from defray.ledger.records import Release
 from defray.ledger.store import Ledger
 from tests.contract.ledgers import DURABLE
-from tests.ledger.makers import DOMAIN, REGIONS, release, spend, terms
+from tests.ledger.makers import DOMAIN, REGIONS, by_cell, release, spend, terms
 
 CHARGE = QUANTA // 2
 
@@ -88,14 +88,16 @@ def run_create(open_: Callable[[], Ledger]) -> None:
 
 
 def run_spend(open_: Callable[[], Ledger], point: str, after: str) -> None:
-    """Append small releases for ever, reporting each.  At number ``after``: ``before`` dies before the
-    commit, ``after`` between commit and report, ``timer`` never (somebody else kills)."""
+    """Append small releases for ever, every second by cell, reporting each.  At number ``after``: ``before``
+    dies before the commit, ``after`` between commit and report, ``timer`` never (somebody else kills)."""
     ledger = open_()
     say("ready")
     number = 0
     while True:
         number += 1
         bought = release(sigmas=(2e4, None, 3e4), weights=f"w{number % 50}", ask=str(os.getpid()))
+        if number % 2 == 0:
+            bought = by_cell(2e4, ages=((number % 10, number % 10 + 1),), ask=str(os.getpid()))
         with ledger.transaction() as transaction:
             seq = transaction.append(bought)
             if point == "before" and number == int(after):

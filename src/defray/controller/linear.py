@@ -19,7 +19,6 @@ from defray.controller.rule import (
 from defray.core.allocate import Term, residual, split
 from defray.core.amounts import dyadic_up, precision_of, quanta_down, support_of
 from defray.core.target import (
-    LATTICE_BITS,
     Relative,
     Spend,
     Within,

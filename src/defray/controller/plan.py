@@ -66,9 +66,8 @@ class Purchase:
 
     @property
     def charge(self) -> int:
-        """The largest cell's: one unit moves the vector by at most k * Delta in all (convexity).  Several
-        draws add up."""
-        return sum(d.charge for d in self.draws) if self.draws else max(self.charges)
+        """The largest cell's: one unit moves the vector by at most k * Delta in all (convexity)."""
+        return max(self.charges)
 
     @property
     def cells(self) -> int:
@@ -298,7 +297,7 @@ def _cheapest(
     if draws is None:
         return itself
     none = (None,) * len(block.keys)
-    charge = sum(d.charge for d in draws)
+    charge = held.overlap.dearest(block, draws)
     charges = tuple(charge if i in missing else 0 for i in range(len(block.keys)))
     return Purchase(at, 0, none, none, charges, purse, draws=draws, itself=itself)
 

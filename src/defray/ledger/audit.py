@@ -73,7 +73,8 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class AuditReport:
     """What a replay found.  ``spent`` is in quanta and ``rho`` the same in rho, both as replayed;
-    ``head`` is the hash of the newest entry and commits to the whole log."""
+    ``versions`` is how much of it each data version with releases added.  ``head`` is the hash of the newest
+    entry and commits to the whole log."""
 
     findings: tuple[Finding, ...]
     entries: int
@@ -81,6 +82,7 @@ class AuditReport:
     epochs: int
     spent: Mapping[Purse, int]
     rho: Mapping[Purse, Fraction]
+    versions: Mapping[int, Mapping[Purse, int]]
     head: str
     closed: bool
 
@@ -119,6 +121,7 @@ class _Replay:
     epoch: Epoch | None = None
     closed: bool = False
     accounts: dict[Purse, Account] = field(default_factory=lambda: dict.fromkeys(PURSES, Account()))
+    versions: dict[int, dict[Purse, int]] = field(default_factory=dict)
     known: dict[bytes, Known] = field(default_factory=dict)
 
     def report(self, seq: int, message: str) -> None:
@@ -228,8 +231,10 @@ class _Replay:
     def _charge(self, seq: int, purse: Purse, paid: Paid) -> None:
         epoch, terms = self.epoch, self.terms
         assert epoch is not None and terms is not None
-        after = self.accounts[purse].after(paid, seq, lambda: atoms_of(epoch))
-        self.accounts[purse] = after
+        before = self.accounts[purse]
+        after = self.accounts[purse] = before.after(paid, seq, lambda: atoms_of(epoch))
+        added = self.versions.setdefault(epoch.counter, dict.fromkeys(PURSES, 0))
+        added[purse] += after.spent - before.spent
         cap = terms.caps.get(purse, 0)
         if after.spent > cap:
             self.report(seq, f"the {purse} purse reaches {after.spent} of {cap} quanta")
@@ -305,6 +310,7 @@ def audit(
         epochs=replay.epochs,
         spent=replay.spent,
         rho={purse: rho_of(quanta, rho) for purse, quanta in replay.spent.items()},
+        versions=replay.versions,
         head=replay.head,
         closed=replay.closed,
     )

@@ -30,7 +30,8 @@ def runs(quanta: Quanta) -> bytes:
 def cells(spelling: bytes, shape: Sequence[int]) -> Quanta:
     """The array of that shape whose runs these are; ValueError if there is none."""
     lengths, values = np.frombuffer(spelling, "<i8").reshape(2, -1)
-    if not (lengths > 0).all() or sum(lengths.tolist()) != math.prod(shape):
+    count = math.prod(shape)
+    if not ((lengths > 0) & (lengths <= count)).all() or int(lengths.sum()) != count:
         raise ValueError("these are not the runs of so many cells")
     return np.repeat(values.astype(np.int64), lengths).reshape(shape)
 

@@ -20,6 +20,7 @@ from defray.core.amounts import dyadic_down, rho_of
 from defray.core.contract import Purse
 from defray.query.region import EVERYWHERE
 from defray.support.axes import Axes
+from defray.support.charges import Charges
 from defray.support.drawn import CellsDraw, Drawn, ResidualDraw, total_charge
 from defray.support.exact import Block
 from defray.support.history import PLACES, History
@@ -261,6 +262,16 @@ class Overlap:
         for release in releases:
             room = room.after(release.purse, release.paid(self.history.domain, self.rho))
         return all(room.charges[p].worst() <= cap for p, cap in room.caps.items())
+
+    def dearest(self, block: Block, draws: Sequence[Drawn]) -> int:
+        """What the dearest cell pays for all of these, in quanta."""
+        if len(draws) == 1:
+            return draws[0].charge
+        charges = Charges(self.history.domain.widths)
+        for drawn in draws:
+            planned = Planned(block, "answer", drawn.charge, drawn)
+            charges = charges.plus(planned.paid(self.history.domain, self.rho))
+        return charges.worst()
 
     # -- what would be known --------------------------------------------------------------------------
 
