@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from threading import Lock
 
-from defray.core.contract import Contract
+from defray.core.contract import Contract, Purse
 from defray.core.domain import Domain
-from defray.ledger.records import Release
+from defray.ledger.records import PURSES, Release
 from defray.ledger.store import Transaction, View
 from defray.query.descriptor import Axis, Measure
 from defray.query.region import Regions
 from defray.support.axes import Axes
+from defray.support.charges import Charges
 from defray.support.grouped import Grouped
 from defray.support.history import History, Item, cells_item, region_item, residual_item
+from defray.support.overlap import AIM, Overlap
+from defray.support.promised import Reserves, commitments_of
+from defray.support.room import Room
 
 N_MAX = 2**27
 """The bound on the rows of a table whose contract declares none: it scales rounding errors only."""
@@ -26,7 +30,9 @@ class Past:
         self.version = version
         self._domain = contract.domain
         self._regions = Regions(contract.domain.widths)
-        self._history = History(contract.domain, self._regions, float(contract.n_max or N_MAX))
+        promised = Reserves.of(commitments_of(contract, AIM**2))
+        rows = float(contract.n_max or N_MAX)
+        self._history = History(contract.domain, self._regions, rows, promised=promised)
         self._read = 0
         self._lock = Lock()
 
@@ -51,6 +57,29 @@ class Past:
     def _items(self, releases: Iterable[tuple[int, Release]]) -> Iterator[Item]:
         for seq, release in releases:
             yield item_of(seq, release, self._domain, self._regions)
+
+
+def overlap_of(
+    contract: Contract,
+    caps: Mapping[Purse, int],
+    past: Past,
+    view: View,
+    scanned: Collection[Axes] | None = None,
+) -> Overlap:
+    """All that the releases of a data version say, and what each cell may still pay.  The version may still
+    be to be opened: a row may have moved to any cell then, so what was spent counts for every cell."""
+    opened = view.epoch is not None and view.epoch.counter == past.version
+    charges = {purse: view.charges(purse) for purse in PURSES}
+    if not opened:
+        widths = contract.domain.widths
+        charges = {
+            purse: Charges(widths).plus([((), paid.worst())]) for purse, paid in charges.items()
+        }
+    history = past.read(view, opened)
+    room, reserves = Room(charges, caps), history.reserves()
+    kept = reserves.kept(room)
+    room = room.holding(reserves.held(kept))
+    return Overlap(history, room, contract.rho, contract.unit.max_rows, scanned, kept)
 
 
 def appended(view: View) -> bool:
@@ -107,4 +136,4 @@ def item_of(seq: int, release: Release, domain: Domain, regions: Regions) -> Ite
     )
 
 
-__all__ = ["Past", "Transaction", "appended", "item_of"]
+__all__ = ["Past", "Transaction", "appended", "item_of", "overlap_of"]

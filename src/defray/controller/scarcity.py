@@ -132,6 +132,9 @@ def ration(
     if estimate.step.fits:
         available = max(available, needed)
     demand = Demand(needed, available, scarcity.cap)
+    if estimate.step.promised and needed <= available:
+        price = scarcity.policy.after(demand, needed, scarcity.pace)
+        return Ration(estimate, need, Grant(demand, needed, price), spent)
     if not need:  # the diagnostic alone is enough
         return Ration(estimate, need, decide(demand, scarcity), spent)
     weighing = estimate.step.purse == "diagnostic"

@@ -22,6 +22,7 @@ from defray.query.region import Regions
 from defray.support.axes import Axes, Cuts, Floats, axes_for, joined
 from defray.support.grouped import Grouped
 from defray.support.marginal.certificate import centre
+from defray.support.promised import Reserves
 from defray.support.view.metric import Metric, metric
 from defray.support.view.state import Row, State
 
@@ -99,7 +100,8 @@ class History:
     """The releases of a data version so far; ``rows`` is the declared bound on the table's rows.
 
     It grows by :meth:`add` only; :meth:`branch` is another that may grow by what is only planned.  ``cache``
-    is its readers', emptied whenever it grows.
+    is its readers', emptied whenever it grows.  ``promised`` is what promises hold back, as far as it was
+    worked out.
     """
 
     domain: Domain
@@ -112,6 +114,7 @@ class History:
     cache: dict[Any, Any] = field(default_factory=dict)
     _residuals: dict[str, dict[tuple[int, ...], Residual]] = field(default_factory=dict)
     _folds: dict[tuple[str, Axes], _Fold] = field(default_factory=dict)
+    promised: Reserves = field(default_factory=Reserves)
     _lock: Lock = field(default_factory=Lock)
 
     def add(self, items: Iterable[Item]) -> None:
@@ -140,7 +143,14 @@ class History:
             {},
             {space: dict(held) for space, held in self._residuals.items()},
             {key: _Fold(f.state, f.taken) for key, f in self._folds.items()},
+            self.promised,
         )
+
+    def reserves(self) -> Reserves:
+        """What promises hold back after these releases."""
+        with self._lock:
+            self.promised = self.promised.after(self.spaces)
+            return self.promised
 
     def residuals(self, space: str) -> Mapping[tuple[int, ...], Residual]:
         """What is held of every residual, by its columns."""

@@ -8,9 +8,9 @@ it stay the same in all.  Hence no question of the class is refused and no cell 
 number and order, adaptive analysts included.
 
 After any other releases in the view, ``B' V^-1 B`` in precision, R becomes ``R^1/2 (I - M)_+ R^1/2`` with
-``M = R^-1/2 B' V^-1 B R^-1/2``: at least ``R - B' V^-1 B`` and at most R.  Of one release (b, v) that is ``R -
-min(1, v/g) bb'/v`` with ``g = b' R^-1 b``.  Releases elsewhere leave R as it is.  Both must leave ``charge +
-R_cc <= cap``, which is all that the rest of a contract has to know of a promise.
+``M = R^-1/2 B' V^-1 B R^-1/2``: at least ``R - B' V^-1 B`` and at most R.  Of one release (b, v) that is
+``R - min(1, v/g) bb'/v`` with ``g = b' R^-1 b``.  Releases elsewhere leave R as it is.  Both must leave
+``charge + R_cc <= cap``, which is all that the rest of a contract has to know of a promise.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ SLACK: Final = 1e-3
 """So much of the largest entry of X is held back of every cell beside R, for rounding."""
 
 TINY: Final = 1e-9
-"""This part of the largest entry of X counts as 0 of R: it is added where R is divided by, and R is kept above
-minus half of it."""
+"""This part of the largest entry of X counts as 0 of R: it is added where R is divided by, and R is kept
+above minus half of it."""
 
 TIGHT: Final = 1 - 1e-5
+"""No more than this part of R is taken out in any direction."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,7 @@ class Promise:
 
     @property
     def metric(self) -> Floats:
-        """R, a little above 0: a release with ``bb'/v`` below it leaves what is paid and held back as it is."""
+        """R, a little above 0: a release with ``bb'/v`` below it moves what is held back to what is paid."""
         return _raised(self.reserve, self.tiny)
 
     def after(self, b: Floats, variance: float) -> Promise:
@@ -93,8 +94,8 @@ class Promise:
             return self.after(rows[0], float(variances[0]))
         factor = self._factor
         white = solve_triangular(factor, rows.T, lower=True, check_finite=False)
-        spectrum, vectors = eigh((white / (variances * TIGHT)) @ white.T, check_finite=False)
-        root = (factor @ vectors) * np.sqrt(np.maximum(1 - spectrum, 0.0))
+        spectrum, vectors = eigh((white / variances) @ white.T, check_finite=False)
+        root = (factor @ vectors) * np.sqrt(1 - np.minimum(spectrum, TIGHT))
         return self._with(_raised(root @ root.T, -self.tiny), len(rows))
 
     @cached_property
