@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from defray.support.axes import Axes, Floats
 from defray.support.charges import Added
 from defray.support.exact import Block
 from defray.support.room import Room
-from defray.support.view.plan import Plan, class_plan
+from defray.support.view.plan import class_plan
 from defray.support.view.promise import Promise
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class Commitment:
         precision = precision_for(declared.within, z)
         quantum = float(2 * rho_of(1, contract.rho) / contract.unit.max_rows**2)
         start = Promise.of(
-            plan_of(widths, declared.kinds),
+            class_plan(widths, declared.kinds),
             aim**2 / float(precision),
             GRAIN * quantum,
             LEAST_SLACK * quantum,
@@ -123,12 +122,6 @@ def _allowed(part: NDArray[np.bool_], kind: PromisedKind) -> bool:
     return kind == "subsets" or len(at) == 1
 
 
-@lru_cache(maxsize=64)
-def plan_of(sizes: tuple[int, ...], kinds: tuple[PromisedKind, ...]) -> Plan:
-    """The plan of a promise's class."""
-    return class_plan(sizes, kinds)
-
-
 @dataclass(frozen=True, eq=False)
 class Reserves:
     """What the promises of a contract hold back after the first ``taken`` counts of a data version."""
@@ -177,15 +170,3 @@ def commitments_of(contract: Contract, aim: float) -> tuple[Commitment, ...]:
     """A contract's promises, in its order."""
     return tuple(Commitment.of(declared, contract, aim) for declared in contract.promises)
 
-
-def described(commitment: Commitment, rho: Fraction) -> dict[str, Any]:
-    """A promise and its price, for machines."""
-    declared = commitment.declared
-    return {
-        "columns": list(declared.columns),
-        "kinds": list(declared.kinds),
-        "within": float(declared.within),
-        "confidence": float(declared.confidence),
-        "cells": commitment.axes.cells,
-        "needs_rho": float(rho_of(commitment.needs, rho)),
-    }
