@@ -1,23 +1,18 @@
 """What views save, and what deciding costs: charges beside offline bounds, answers under caps, times.
 
 Charges are the largest cell's, in units of one question's price.  The offline bound knows all questions in
-advance and is proved: no plan that answers them all costs less.  ``DEFRAY_WORKLOADS`` names a folder with two
-recorded workloads (``covid/``, ``adult/``), which are left out where it is not set;
-``DEFRAY_BENCH_LONG=1`` adds the whole of the first, 70,000 arrivals, and the largest view.
+advance and is proved: no plan that answers them all costs less.  Recorded workloads are
+in ``benchmarks.peers``.  ``DEFRAY_BENCH_LONG=1`` adds the largest view.
 """
 
 from __future__ import annotations
 
-import ast
-import csv
 import math
 import os
-import re
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -280,122 +275,6 @@ def times() -> Iterator[Line]:
         )
 
 
-# -- recorded workloads -------------------------------------------------------------------------------
-
-
-def arrivals(folder: Path, count: int) -> Floats:
-    """Counts over 2 x 2 x 4 x 8 cells, in their order of arrival."""
-    sizes = (2, 2, 4, 8)
-    pool = []
-    with (folder / "pool_34425.csv").open() as file:
-        for record in csv.DictReader(file):
-            chosen = ast.literal_eval(record["query"])
-            q = np.ones(1)
-            for axis, size in enumerate(sizes):
-                some = np.ones(size)
-                if str(axis) in chosen:
-                    some = np.zeros(size)
-                    some[np.atleast_1d(chosen[str(axis)])] = 1
-                q = np.kron(q, some)
-            pool.append(q)
-    with (folder / "order_zipf1.csv").open() as file:
-        order = [int(record["query_id"]) for record in csv.DictReader(file)]
-    return np.array(pool)[order[:count]]
-
-
-def recorded_counts(folder: Path) -> Iterator[Line]:
-    base = metric((2, 2, 4, 8), (False, False, False, False))
-    for count, goal in ((3000, 15.3), (70_000, math.inf)):
-        if goal == math.inf and not os.environ.get("DEFRAY_BENCH_LONG"):
-            continue
-        q = arrivals(folder, count)
-        least = saddle(listed(np.unique(q, axis=0)), q.shape[1]).least
-        course = play(q, base=base)
-        yield Line(
-            f"charge: {count:,} recorded counts, 128 cells",
-            f"{course.charge:.2f}",
-            f"bound {least:.2f}; {course.free:,} free",
-            f"{course.charge / least:.3f}; p50 {ms(course.quantile(0.5))}, "
-            f"p99 {ms(course.quantile(0.99))}, mean {ms(statistics.fmean(course.seconds))}",
-            f"{goal}" if goal < math.inf else "",
-            course.charge <= goal,
-        )
-
-
-BINS: Final = 50
-
-
-def recorded_ranges(folder: Path) -> Iterator[Line]:
-    """8,000 range counts on six columns of 50 bins, each column a view; charges add over columns."""
-    text = (folder / "domains.yaml").read_text()
-    bounds = {
-        name: (float(low), float(high))
-        for name, high, low in re.findall(
-            r'name: "(\w+)"\s+type: "c"\s+ub: (\S+)\s+lb: (\S+)', text
-        )
-    }
-    questions = []
-    with (folder / "ranges_random.csv").open() as file:
-        for record in csv.DictReader(file):
-            low, high = bounds[record["attribute"]]
-            width = (high - low) / BINS
-            start = max(0, math.floor((float(record["lb"]) - low) / width))
-            end = min(BINS, math.ceil((float(record["ub"]) - low) / width))
-            if end <= start:
-                end = min(start + 1, BINS)
-                start = end - 1
-            q = np.zeros(BINS)
-            q[start:end] = 1
-            questions.append((record["attribute"], q, float(record["target_variance"])))
-    for epsilon, goal in ((0.4, 1930), (0.8, 4060), (1.6, 5480), (3.2, 5900), (6.4, 6120)):
-        # rho + 2 sqrt(rho log 1/delta) = epsilon at delta = 10^-5
-        log = math.log(1e5)
-        rho = (math.sqrt(log + epsilon) - math.sqrt(log)) ** 2
-        answered, free, seconds = by_column(questions, 2 * rho, level=False)
-        unaware, *_ = by_column(questions, 2 * rho, level=None)
-        yield Line(
-            f"answered: 8,000 recorded ranges, epsilon {epsilon}",
-            f"{answered:,}",
-            f"{free:,} free; {unaware:,} where it is not known that targets are mixed",
-            f"p50 {ms(statistics.median(seconds))}, mean {ms(statistics.fmean(seconds))}",
-            f">= {goal:,}",
-            answered >= goal,
-        )
-
-
-def by_column(
-    questions: Sequence[tuple[str, Floats, float]], cap: float, *, level: bool | None
-) -> tuple[int, int, list[float]]:
-    base = metric((BINS,), (True,))
-    states: dict[str, State] = {}
-    answered, free, seconds = 0, 0, []
-    for t, (column, q, variance) in enumerate(questions):
-        start = time.perf_counter()
-        state = states.setdefault(column, State.empty(BINS, N_MAX))
-        elsewhere = sum(s.charges.max() for name, s in states.items() if name != column)
-        found = offer(
-            state,
-            q,
-            variance,
-            np.maximum(cap - elsewhere - state.charges, 0.0),
-            base,
-            half_width=Z * math.sqrt(variance),
-            elsewhere=elsewhere,
-            level=level,
-        )
-        if isinstance(found, Offer):
-            states[column] = state.add(Row(t, found.b, found.variance, 0.0, variance))
-        seconds.append(time.perf_counter() - start)
-        answered += found is not None
-        free += isinstance(found, Free)
-    return answered, free, seconds
-
-
 def lines() -> list[Line]:
     parts: list[Callable[[], Iterator[Line]]] = [charges, under_caps, promises, times]
-    out = [line for part in parts for line in part()]
-    folder = os.environ.get("DEFRAY_WORKLOADS")
-    if folder:
-        out += recorded_counts(Path(folder) / "covid")
-        out += recorded_ranges(Path(folder) / "adult")
-    return out
+    return [line for part in parts for line in part()]

@@ -53,7 +53,9 @@ def balance(
         "counts_left": {
             "within": str(goal),
             "confidence": float(level),
-            "number": 0 if closed else max(int((caps["answer"] - spent["answer"] - held) / each), 0),
+            "number": 0
+            if closed
+            else max(int((caps["answer"] - spent["answer"] - held) / each), 0),
         },
         "unit": str(contract.unit),
         "relation": RELATION,

@@ -8,7 +8,7 @@ from threading import Lock
 from defray.core.contract import Contract, Purse
 from defray.core.domain import Domain
 from defray.ledger.records import PURSES, Release
-from defray.ledger.store import Transaction, View
+from defray.ledger.store import View
 from defray.query.descriptor import Axis, Measure
 from defray.query.region import Regions
 from defray.support.axes import Axes
@@ -34,6 +34,8 @@ class Past:
         rows = float(contract.n_max or N_MAX)
         self._history = History(contract.domain, self._regions, rows, promised=promised)
         self._read = 0
+        self._room = Room({}, {})
+        self._held = self._room, promised, self._room, 0
         self._lock = Lock()
 
     def read(self, view: View, exists: bool) -> History:
@@ -53,6 +55,25 @@ class Past:
             self._history.add(self._items(news))
             self._read = news[-1][0]
             return self._history
+
+    def room(self, charges: Mapping[Purse, Charges], caps: Mapping[Purse, int]) -> Room:
+        """What each cell may still pay; the same value as long as nothing is charged."""
+        with self._lock:
+            before = self._room.charges
+            alike = before.keys() == charges.keys()
+            if not alike or not all(_same(before[p], c) for p, c in charges.items()):
+                self._room = Room(charges, caps)
+            return self._room
+
+    def holding(self, room: Room, reserves: Reserves) -> tuple[Room, int]:
+        """The same, less what promises hold back, and how many of them are kept."""
+        if not reserves.commitments:
+            return room, 0
+        with self._lock:
+            if self._held[0] is not room or self._held[1] is not reserves:
+                kept = reserves.kept(room)
+                self._held = room, reserves, room.holding(reserves.held(kept)), kept
+            return self._held[2:]
 
     def _items(self, releases: Iterable[tuple[int, Release]]) -> Iterator[Item]:
         for seq, release in releases:
@@ -76,10 +97,15 @@ def overlap_of(
             purse: Charges(widths).plus([((), paid.worst())]) for purse, paid in charges.items()
         }
     history = past.read(view, opened)
-    room, reserves = Room(charges, caps), history.reserves()
-    kept = reserves.kept(room)
-    room = room.holding(reserves.held(kept))
+    room, kept = past.holding(past.room(charges, caps), history.reserves())
     return Overlap(history, room, contract.rho, contract.unit.max_rows, scanned, kept)
+
+
+def _same(one: Charges, other: Charges) -> bool:
+    """Whether two are surely the same charges."""
+    return one is other or (
+        one.everywhere == other.everywhere and not one.sets() and not other.sets()
+    )
 
 
 def appended(view: View) -> bool:
@@ -134,6 +160,3 @@ def item_of(seq: int, release: Release, domain: Domain, regions: Regions) -> Ite
         values=release.values,
         precisions=release.precisions,
     )
-
-
-__all__ = ["Past", "Transaction", "appended", "item_of", "overlap_of"]

@@ -24,6 +24,9 @@ from defray.errors import (
 )
 from tests.tables import COLUMNS, open_session, people, write_contract, write_people
 
+EXACT = 'support = "exact"'
+"""Every question for itself, and one total: prices are the closed form."""
+
 ODD = """
 [columns.x]
 type = "float"
@@ -129,14 +132,14 @@ def test_the_best_that_fits_is_told_for_groups_that_the_question_excludes_too(tm
 
 def test_price_falls_with_the_tolerance_and_order_does_not_matter(tmp_path: Path):
     sql = "SELECT COUNT(*) FROM people"
-    with people(tmp_path, "rho = 10") as session:
+    with people(tmp_path, f"rho = 10\n{EXACT}") as session:
         prices = [session.quote(sql, within=u).charged_rho for u in (25, 50, 100)]
         assert prices[0] > prices[1] > prices[2] > 0
     totals = []
     for n, order in enumerate(([30, 60, 90], [90, 30, 60])):
         home = tmp_path / str(n)
         home.mkdir()
-        with people(home, "rho = 10") as session:
+        with people(home, f"rho = 10\n{EXACT}") as session:
             for age in order:
                 session.ask(f"SELECT COUNT(*) FROM people WHERE age < {age}", within=age)
             totals.append(session.balance()["spent_rho"])
@@ -167,7 +170,7 @@ def test_a_looser_repeat_is_free_and_keeps_the_better_interval(tmp_path: Path):
         again = session.ask("SELECT COUNT(*) FROM people", within=80)
         assert again.charged_rho == 0
         assert again.value == first.value
-        assert again.half_width == pytest.approx(30)
+        assert again.half_width == pytest.approx(30, rel=1e-4)
         assert again.reused_rho > 0
         assert again.met
 
@@ -176,7 +179,7 @@ def test_a_looser_repeat_is_free_and_keeps_the_better_interval(tmp_path: Path):
 def test_within_is_inclusive_and_priced_by_the_closed_form(tmp_path: Path, within: int):
     with people(tmp_path, "rho = 100", rows=100) as session:
         quote = session.quote("SELECT COUNT(*) FROM people", within=within)
-        assert quote.charged_rho == pytest.approx(1.959963984540054**2 / (2 * within**2), rel=1e-6)
+        assert quote.charged_rho == pytest.approx(1.959963984540054**2 / (2 * within**2), rel=1e-4)
 
 
 def test_a_refusal_says_which_limit_what_was_asked_what_remains_and_what_fits(tmp_path: Path):
@@ -215,7 +218,7 @@ def test_max_rho_is_never_exceeded(tmp_path: Path):
 
 
 def test_balance_tells_how_many_counts_are_left(tmp_path: Path):
-    with people(tmp_path, "rho = 0.004") as session:
+    with people(tmp_path, f"rho = 0.004\n{EXACT}") as session:
         left = session.balance(within=50)["counts_left"]["number"]
         assert left == 5
         for n in range(left):
@@ -301,7 +304,8 @@ def test_answers_lie_on_a_fixed_grid_whatever_the_count(tmp_path: Path):
     duckdb.sql(
         f"COPY (SELECT c AS cell FROM range(0, 10000, 2) t(c)) TO '{tmp_path / 'people.parquet'}'"
     )
-    with open_session(write_contract(tmp_path, "rho = 10", columns=columns)) as session:
+    contract = write_contract(tmp_path, f"rho = 10\n{EXACT}", columns=columns)
+    with open_session(contract) as session:
         rows = session.ask("SELECT cell, COUNT(*) FROM people GROUP BY cell", within=3).rows
         entry = [e.read() for e in session._engine.ledger.entries()][-1]
     step, values = entry["step"], entry["value"]
@@ -360,7 +364,7 @@ def test_whatever_is_not_supported_is_refused_by_name_and_costs_nothing(tmp_path
 
 
 def test_spelling_does_not_matter_and_different_questions_are_not_merged(tmp_path: Path):
-    with people(tmp_path, "rho = 10") as session:
+    with people(tmp_path, f"rho = 10\n{EXACT}") as session:
         same = [
             "SELECT COUNT(*) FROM people WHERE sex = 'F' AND age BETWEEN 30 AND 39",
             "select count(1) as n from PEOPLE where age>=30 and age<40 and sex in ('F')",
@@ -378,7 +382,7 @@ def test_three_rows_a_person_are_priced_and_kept(tmp_path: Path):
     unit = 'rho = 10\nunit = {column = "person", max_rows = 2}'
     with people(tmp_path, unit, rows=9000) as session:
         answer = session.ask("SELECT COUNT(*) FROM people", within=50)
-        assert answer.charged_rho == pytest.approx(4 * 3.8414588 / (2 * 50**2), rel=1e-6)
+        assert answer.charged_rho == pytest.approx(4 * 3.8414588 / (2 * 50**2), rel=1e-4)
         assert answer.value == pytest.approx(6000, abs=130)  # two of each person's three rows
     with pytest.raises(ContractError) as caught:
         open_session(write_contract(tmp_path, 'rho = 1\nunit = {column = "person", max_rows = 0}'))

@@ -40,7 +40,7 @@ KEYS: Final = (
     Key("delta", "the delta that goes with epsilon, between 0 and 1", "delta = 1e-6"),
     Key("xi", "the share of rho kept for diagnostics: of relative targets, and of weights", "xi = 0.1"),
     Key("horizon", "how many paid questions are expected", "horizon = 1000"),
-    Key("support", "how past answers count for new questions", 'support = "exact"'),
+    Key("support", "how past answers count for new questions: linear or exact", 'support = "linear"'),
     Key("gate", "how a scarce budget is shared out: refuse, greedy, paper, fluid, dual, steady, satisfy, "
         "modest or generous", 'gate = "steady"'),
     Key("forecast", "the prices in rho of typical questions, where some are known beforehand",

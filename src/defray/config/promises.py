@@ -19,6 +19,9 @@ KINDS: Final = ("ranges", "subsets", "cells")
 MOST_CELLS: Final = 1024
 """The most cells that the columns of a promise may have together."""
 
+LEAST_CONFIDENCE: Final = Fraction(1, 4)
+"""Overlapping answers count for confidences from here on only."""
+
 MOST: Final = 16
 """The most promises of a contract."""
 
@@ -96,7 +99,12 @@ def _confidence(section: Section) -> Fraction | None:
     if "confidence" not in section:
         return Fraction(95, 100)
     try:
-        return parse_confidence(section.data["confidence"])
+        confidence = parse_confidence(section.data["confidence"])
     except TargetError as error:
         section.problem("confidence", error.message)
         return None
+    if confidence < LEAST_CONFIDENCE:
+        message = f"{shown(section.data['confidence'])} is too little to promise"
+        section.problem("confidence", message, "at least 25%; for one error it is the same promise")
+        return None
+    return confidence

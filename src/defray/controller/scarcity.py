@@ -166,6 +166,8 @@ def ration(
     room = 0 if weighing else max(quanta_down(grant.rho, total) - spent, 0)
     if first <= room:  # the first of several steps; how many follow is not known yet
         return Ration(replace(estimate, low=first, exact=False), need, grant, spent)
+    # What is cut down measures the question itself, which its dearest cell has to pay for.
+    room = min(room, quanta_down(funds.answer, total))
     if most_quanta is not None:
         room = min(room, most_quanta)
     return Ration(Price.of(cut(estimate.step, ask, room, total)), need, grant, spent, cut=True)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from defray.core.domain import Domain
 from defray.query.descriptor import Axis
 from defray.query.region import Node, Region, Regions
-from defray.support.cell_charges import LARGEST
+from defray.support.cell_charges import LARGEST, charges
 from defray.support.charges import DENSE, Added
 from defray.support.weights import KINDS, charge_for
 
@@ -160,8 +160,8 @@ def _of_cells(
     runs = [_runs(starts, width) for starts, width in zip(weights["classes"], widths, strict=True)]
     steps = np.abs(np.asarray(weights["steps"], np.int64))
     sizes, which = np.unique(steps, return_inverse=True)
-    grain = reach**2 / 4 ** weights["bits"]
-    paid = _whole([charge_for(grain * s * s, sigma, rho) for s in sizes.tolist()], charge)
+    exact = np.ldexp(sizes.astype(np.float64), -weights["bits"])
+    paid = _whole(charges(exact, sigma, rho / reach**2).tolist(), charge)
     table = paid[which.reshape([len(run) for run in runs])]
     for axis, run in enumerate(runs):
         if len(run) < widths[axis]:

@@ -37,11 +37,14 @@ from defray.support.room import HELD, Room
 from defray.support.view.answer import combined
 from defray.support.view.certificate import Certificate, known
 from defray.support.view.joint import offer_all
-from defray.support.view.offer import ITSELF, Offer, offer
+from defray.support.view.offer import Offer, offer
 from defray.support.view.state import SLACK, State
 
-ROUNDING: Final = 2e-5
-"""The part of a standard deviation that an estimate may be off by besides its noise."""
+ROUNDING: Final = 2e-6
+"""The part of a standard deviation that a new measurement may be off by besides its noise."""
+
+TRUSTED: Final = 1e-3
+"""An estimate that may be off by more than this part of its standard deviation says nothing."""
 
 WORTH: Final = 4.0
 """Bias counts so many times in the standard deviation that is claimed: then ``z`` of these cover it for every
@@ -133,7 +136,7 @@ class Overlap:
     def _said(self, state: State, said: Certificate) -> Known:
         """What a view says, where its releases span the question."""
         bias, spread = said.deviation * state.n_max, said.variance**0.5
-        if not spread or bias > ROUNDING * spread:
+        if not spread or bias > TRUSTED * spread:
             return UNKNOWN
         precision = dyadic_down(Fraction(1 / (spread + WORTH * bias) ** 2))
         used = said.weights != 0
@@ -205,7 +208,7 @@ class Overlap:
             return None
         own = self._own(block, axes) if purse == HELD else None
         offers = self._offers(block, wanted, purse, state, axes, own)
-        if not offers or (len(wanted) == 1 and offers[0].why == ITSELF):
+        if not offers or self._itself(block, wanted, axes, offers):
             return None
         if len(wanted) > 1 and not self._dearest(block, offers) < charge * (1 - 1e-3):
             return None
@@ -223,7 +226,7 @@ class Overlap:
         found: list[tuple[float, tuple[Drawn, ...]]] = []
         if self.scanned is None or axes in self.scanned:
             offers = self._offers(block, wanted, HELD, state, axes, number)
-            if offers and itself and len(offers) == 1 and offers[0].why == ITSELF:
+            if offers and itself and self._itself(block, wanted, axes, offers):
                 return None
             if offers:
                 drawn = self._drawn(block, wanted, axes, offers)
@@ -236,6 +239,14 @@ class Overlap:
                 found.append((total_charge(elsewhere), elsewhere))
         least, best = min(found, key=lambda f: f[0], default=(0.0, None))
         return None if itself and least > charge else best
+
+    def _itself(
+        self, block: Block, wanted: Mapping[int, Fraction], axes: Axes, offers: Sequence[Offer]
+    ) -> bool:
+        """Whether the question itself, being one cell, is to be measured."""
+        if len(wanted) > 1:
+            return False
+        return _alike(offers[0].b, self._questions(block, axes, list(wanted))[0])
 
     def _quantum(self, block: Block) -> float:
         """A quantum of the contract, in precision."""
@@ -344,8 +355,11 @@ class Overlap:
 
     def planning(self, releases: Iterable[Planned]) -> Overlap:
         """As if these were released and charged (their values unknown)."""
+        listed = list(releases)
+        if not listed:
+            return self
         history, room = self.history.branch(), self.room
-        for release in releases:
+        for release in listed:
             history.add([release.item(history.domain, history.regions, history.seq + 1)])
             room = room.after(release.purse, release.paid(history.domain, self.rho))
         room = room.holding(history.reserves().held(self.kept))
@@ -441,3 +455,9 @@ class Overlap:
     def _questions(self, block: Block, axes: Axes, cells: Sequence[int]) -> NDArray[np.float64]:
         numbers = [block.numbers[i] for i in cells]
         return block.grouped.vectors(axes, self.history.domain, numbers)
+
+
+def _alike(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
+    """Whether two functionals are the same but for their scale."""
+    product = float(one @ other)
+    return product * product >= float(one @ one) * float(other @ other) * (1 - 1e-9)

@@ -169,4 +169,3 @@ class Reserves:
 def commitments_of(contract: Contract, aim: float) -> tuple[Commitment, ...]:
     """A contract's promises, in its order."""
     return tuple(Commitment.of(declared, contract, aim) for declared in contract.promises)
-

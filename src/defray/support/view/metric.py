@@ -86,8 +86,8 @@ class Metric:
                 x = _fast(x, axis, is_ordered=ordered, back=back)
             elif size > 1:
                 matrix = _matrix(size, is_ordered=ordered)
-                turned = np.moveaxis(x, axis, -1) @ (matrix if back else matrix.T)
-                x = np.moveaxis(turned, -1, axis)
+                turned = x.swapaxes(axis, -1) @ (matrix if back else matrix.T)
+                x = turned.swapaxes(axis, -1)
         return x.reshape(shape)
 
 

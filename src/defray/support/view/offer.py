@@ -25,8 +25,6 @@ AIM: Final = 1 - 1e-8
 ROOM: Final = 1 - 1e-6
 """A release made to fit a cap leaves this much of it to rounding."""
 
-ITSELF: Final = "the question itself"
-
 PROMISED: Final = "the reserve of the promise"
 
 
@@ -134,7 +132,7 @@ def _candidates(
         yield top_up(state, q, aim, Scaled(metric, scale), "the dense metric")
     if terms.promise is not None:
         yield within(state, q, aim, terms.promise.metric, PROMISED)
-    yield itself(q, variance, held, terms.allowed, ITSELF)
+    yield itself(q, variance, held, terms.allowed, "the question itself")
     if state.count and metric is not None:
         scale = barrier(terms.paid, total, variance, soft=False)
         yield top_up(state, q, aim, Scaled(identity(state.cells), scale), "the barrier")

@@ -140,8 +140,8 @@ def saddle(
     *,
     mirrored: bool = False,
 ) -> Plan:
-    """The plan of a class of questions over ``cells`` cells; ``mirrored`` where the class is the same when the
-    cells are numbered from the other end."""
+    """The plan of a class of questions over ``cells`` cells; ``mirrored`` where the class is the same when
+    the cells are numbered from the other end."""
     y = np.full(questions.count, 1 / questions.count)
     d = np.full(cells, 1 / cells)
     best, least, plan = np.inf, 0.0, np.eye(cells)
