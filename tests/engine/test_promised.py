@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from defray.books import balance
 from defray.config.reader import parse_contract
 from defray.controller.goals import Wish
 from defray.core.amounts import rho_of
 from defray.core.contract import Contract
 from defray.engine import Engine
-from defray.errors import BudgetRefused, MaxRhoRefused, Refused
+from defray.errors import BudgetRefused, ContractError, MaxRhoRefused, Refused
 from defray.ledger.memory import MemoryLedger
 from defray.noise.opendp_sampler import OpenDPSampler
 from defray.past import Past, overlap_of
 from defray.simulate.tables import CountedSource
+from defray.standing import check_promises
 from defray.support.overlap import AIM, Overlap
 from defray.support.promised import commitments_of
 from defray.transcript import terms_of
@@ -296,3 +298,87 @@ def test_the_log_alone_says_what_is_held_back() -> None:
     for _ in range(20):
         second.must(ranges(16, rng))
         second.holds()
+
+
+def test_a_promise_that_the_budget_cannot_keep_is_an_error_when_the_contract_opens() -> None:
+    poor = tight(0.999, promises=RANGES)
+    with pytest.raises(ContractError) as caught:
+        check_promises(poor, MemoryLedger(terms_of(poor)))
+    (problem,) = caught.value.problems
+    assert problem.key == "promise"
+    assert "ranges of day within 50 at 95% needs" in problem.message
+    rich = tight(1.001, promises=RANGES)
+    check_promises(rich, MemoryLedger(terms_of(rich)))
+
+
+def test_a_promise_that_comes_too_late_is_an_error() -> None:
+    """What was spent before counts, unless the promise can make use of it."""
+    contract = tight(1.001, promises=RANGES)
+    plain = contract_of(rho=str(float(contract.rho)))
+    spent = Desk(plain)
+    spent.ask("COUNT(*) FROM visits WHERE city = 'Oslo'", rho=1e-4)
+    with pytest.raises(ContractError, match="ranges of day"):
+        check_promises(contract, spent.ledger)
+
+
+def test_the_balance_says_what_is_held_back_and_what_has_lapsed() -> None:
+    contract = tight(2.5, promises=RANGES + promise(["sex"], ["cells"], 40), days=8)
+    desk = Desk(contract, seed=1)
+    before = balance(contract, desk.ledger)["promises"]
+    assert [p["kept"] for p in before] == [True, True]
+    assert all(p["holds_rho"] == p["needs_rho"] for p in before)
+    for low in range(4):
+        desk.must(f"COUNT(*) FROM visits WHERE day BETWEEN {low} AND {low + 4}")
+    one, two = balance(contract, desk.ledger)["promises"]
+    assert one["holds_rho"] < before[0]["holds_rho"]
+    assert two == before[1]
+    desk.ask("COUNT(*) FROM visits GROUP BY city", rho=float(contract.rho) * 0.58)
+    # Another version of the data: what was spent counts for every cell, and nothing is known.
+    later = Desk(contract, seed=2, ledger=desk.ledger)
+    later.must("COUNT(*) FROM visits WHERE day > 3")
+    later.holds(1)
+    told = balance(contract, desk.ledger)
+    assert [p["kept"] for p in told["promises"]] == [True, False]
+    (note,) = [n for n in told["notes"] if "lapsed" in n]
+    assert note.startswith("the promise of cells of sex within 40 at 95% has lapsed: it needs")
+    check_promises(contract, desk.ledger)  # said, not refused: known answers stay free
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        later.must(ranges(8, rng))
+        sql, wish = outside(8, rng)
+        later.ask(sql, **wish)
+        later.holds(1)
+
+
+def test_units_of_several_rows_pay_for_each() -> None:
+    unit = '[unit]\ncolumn = "person"\nmax_rows = 3\n'
+    one, three = contract_of(promises=RANGES), contract_of(promises=RANGES + unit)
+    assert needs(three) == pytest.approx(9 * needs(one))
+    rho = f"{needs(three) * 1.001:.12g}"
+    desk = Desk(contract_of(promises=RANGES + unit, rho=rho))
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        desk.must(ranges(16, rng))
+        desk.holds()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spare", [1.0001, 1.02, 1.3])
+def test_thousands_of_questions(spare: float) -> None:
+    """Two thirds of the class, the rest to starve it; everything is checked every hundred."""
+    desk = Desk(tight(spare, promises=RANGES + promise(["city", "sex"], ["subsets"] * 2, 80)), 7)
+    rng = np.random.default_rng(7)
+    for n in range(3000):
+        draw = rng.random()
+        if draw < 0.5:
+            desk.must(ranges(16, rng), 50 * float(rng.choice([1, 1, 1.3, 2])))
+        elif draw < 0.65:
+            some = rng.choice(CITIES, int(rng.integers(1, 4)), replace=False)
+            listed = ", ".join(f"'{c}'" for c in some)
+            desk.must(f"COUNT(*) FROM visits WHERE city IN ({listed}) AND sex = 'f'", 80)
+        else:
+            sql, wish = outside(16, rng)
+            desk.ask(sql, **wish)
+        if n % 100 == 0:
+            desk.holds(2)
+    desk.holds(2)

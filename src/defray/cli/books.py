@@ -92,11 +92,14 @@ def existing(contract: Contract) -> Iterator[Ledger]:
         ledger.close()
 
 
-def promises_of(contract: Contract, ledger: Ledger) -> list[dict[str, Any]]:
+def promises_of(contract: Contract) -> list[dict[str, Any]]:
     """The promises of a contract.  Raises ContractError where its budget cannot keep them."""
-    check_promises(contract, ledger)
-    with ledger.view() as view:
-        return [s.to_json() for s in standings(contract, ledger.terms.caps, view)]
+    if not contract.promises:
+        return []
+    with ledger_of(contract) as ledger:
+        check_promises(contract, ledger)
+        with ledger.view() as view:
+            return [s.to_json() for s in standings(contract, ledger.terms.caps, view)]
 
 
 # -- check -----------------------------------------------------------------------------------------
@@ -105,8 +108,6 @@ def promises_of(contract: Contract, ledger: Ledger) -> list[dict[str, Any]]:
 def terms_in_words(contract: Contract, delta: float | None) -> dict[str, Any]:
     """What a contract promises and allows, for machines."""
     chosen = delta or contract.delta or EXAMPLE_DELTA
-    with ledger_of(contract) as ledger:
-        promises = promises_of(contract, ledger)
     return {
         "contract": str(contract.path),
         "table": contract.table,
@@ -121,7 +122,7 @@ def terms_in_words(contract: Contract, delta: float | None) -> dict[str, Any]:
         "ledger": {"path": str(ledger_path(contract)), "exists": ledger_path(contract).exists()},
         "m_floor": None if contract.m_floor is None else float(contract.m_floor),
         "n_max": contract.n_max,
-        "promises": promises,
+        "promises": promises_of(contract),
         "columns": [_column(c) for c in contract.domain.columns],
     }
 
