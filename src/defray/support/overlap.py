@@ -238,7 +238,8 @@ class Overlap:
             ):
                 found.append((total_charge(elsewhere), elsewhere))
         least, best = min(found, key=lambda f: f[0], default=(0.0, None))
-        return None if itself and least > charge else best
+        dearer = len(wanted) > 1 and not least < charge * (1 - 1e-3)
+        return None if itself and dearer else best
 
     def _itself(
         self, block: Block, wanted: Mapping[int, Fraction], axes: Axes, offers: Sequence[Offer]

@@ -7,21 +7,21 @@ its release adds ``bb'/v <= lambda R``, which comes out of R: what a cell has pa
 it stay the same in all.  Hence no question of the class is refused and no cell exceeds its cap, in any
 number and order, adaptive analysts included.
 
-After any other releases in the view, ``B' V^-1 B`` in precision, R becomes ``R^1/2 (I - M)_+ R^1/2`` with
-``M = R^-1/2 B' V^-1 B R^-1/2``: at least ``R - B' V^-1 B`` and at most R.  Of one release (b, v) that is
-``R - min(1, v/g) bb'/v`` with ``g = b' R^-1 b``.  Releases elsewhere leave R as it is.  Both must leave
-``charge + R_cc <= cap``, which is all that the rest of a contract has to know of a promise.
+After any releases in the view, ``S = B' V^-1 B`` in precision, R becomes the positive part of ``R - S``: of
+all that keep the promise (``R' >= R - S`` and ``R' >= 0``) the one of least trace.  Within the reserve, ``S <=
+R``, that is ``R - S``.  (The design's ``R - min(1, v/g) bb'/v`` keeps the promise too, but takes next to
+nothing out of an R that is singular.)  Releases elsewhere leave R as it is.  All must leave ``charge + R_cc <=
+cap``, which is all that the rest of a contract has to know of a promise.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, eigh, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, eigh
 
 from defray.support.view.plan import Plan
 from defray.support.view.state import State
@@ -35,20 +35,15 @@ SLACK: Final = 1e-3
 """So much of the largest entry of X is held back of every cell beside R, for rounding."""
 
 TINY: Final = 1e-9
-"""This part of the largest entry of X counts as 0 of R: it is added where R is divided by, and R is kept
-above minus half of it."""
-
-TIGHT: Final = 1 - 1e-5
-"""No more than this part of R is taken out in any direction."""
+"""This part of the largest entry of X counts as 0 of R: releases are priced by R with so much added."""
 
 
 @dataclass(frozen=True, eq=False)
 class Promise:
     """The reserve R of one class on one view.  Like a state it is a fold of releases, and never changes.
 
-    ``slack`` is held back of every cell beside R; it pays for what rounding may cost: ``grain`` a release,
-    and lifts of R by a multiple of the identity where it has become indefinite.  ``tiny`` is what counts as
-    0 of R.
+    ``slack`` is held back of every cell beside R; it pays for what rounding may cost: ``grain`` a release, and
+    what is taken out of R beyond 0, up to a few times ``tiny``.
     """
 
     reserve: Floats
@@ -81,34 +76,20 @@ class Promise:
 
     def after(self, b: Floats, variance: float) -> Promise:
         """The promise after one release (b, v) in its view."""
-        white = solve_triangular(self._factor, b, lower=True, check_finite=False)
-        g = float(white @ white)
-        if not g:
-            return self
-        part = min(1.0, variance * TIGHT / g) / variance
-        return self._with(self.reserve - np.outer(b * part, b), 1)
+        return self.after_all(b[None, :], np.array([variance]))
 
     def after_all(self, rows: Floats, variances: Floats) -> Promise:
         """The promise after several releases at once: a table of them."""
-        if len(rows) == 1:
-            return self.after(rows[0], float(variances[0]))
-        factor = self._factor
-        white = solve_triangular(factor, rows.T, lower=True, check_finite=False)
-        spectrum, vectors = eigh((white / variances) @ white.T, check_finite=False)
-        root = (factor @ vectors) * np.sqrt(1 - np.minimum(spectrum, TIGHT))
-        return self._with(_raised(root @ root.T, -self.tiny), len(rows))
-
-    @cached_property
-    def _factor(self) -> Floats:
-        """The lower Cholesky factor of the metric."""
-        return np.asarray(cholesky(self.metric, lower=True, check_finite=False))
-
-    def _with(self, reserve: Floats, releases: int) -> Promise:
-        """This promise with another reserve, lifted to where its metric can be divided by."""
-        slack = self.slack - releases * self.grain
-        while not _definite(_raised(reserve, self.tiny / 2)):
-            reserve, slack = _raised(reserve, self.tiny / 2), slack - self.tiny / 2
-        return replace(self, reserve=reserve, slack=max(slack, 0.0))
+        left = self.reserve - (rows / variances[:, None]).T @ rows
+        slack = self.slack - len(rows) * self.grain
+        if not _definite(left):
+            below, vectors = eigh(left, subset_by_value=(-np.inf, 0.0), check_finite=False)
+            raised = (vectors * -below) @ vectors.T
+            left = left + raised
+            rise = float(np.diag(raised).max())
+            if rise <= 4 * self.tiny:
+                slack -= rise
+        return replace(self, reserve=left, slack=max(slack, 0.0))
 
 
 def _raised(matrix: Floats, by: float) -> Floats:
@@ -120,7 +101,7 @@ def _raised(matrix: Floats, by: float) -> Floats:
 
 def _definite(matrix: Floats) -> bool:
     try:
-        cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+        cholesky(matrix, lower=True, check_finite=False)
     except LinAlgError:
         return False
     return True
