@@ -147,6 +147,7 @@ def item_of(seq: int, release: Release, domain: Domain, regions: Regions) -> Ite
             value=release.values[0],
             precision=release.precisions[0],
             aim=aim,
+            purse=release.purse,
         )
     axes = tuple(Axis(domain.names.index(name), level) for name, level in weights["group"])
     region = regions.from_json(weights["region"])

@@ -736,3 +736,9 @@ def test_a_promise_of_too_many_cells():
     problem = only(promising(extra=many, columns='["age", "id"]'))
     assert "122 x 21 = 2,562 cells" in problem.message
     assert "at most 1,024" in problem.cure
+
+
+def test_columns_that_are_promised_twice():
+    again = promising() + '[[promise]]\ncolumns = "age"\nkind = "cells"\nwithin = 5\n'
+    problem = only(again)
+    assert "age is promised twice" in problem.message

@@ -38,6 +38,11 @@ def read_promises(top: Section, domain: Domain, support: str) -> tuple[Promised,
     if support != "linear":
         cure = 'write support = "linear", or remove [[promise]]'
         top.problem("promise", "promises need overlapping answers to count for each other", cure)
+    for i, promised in enumerate(found):
+        if any(promised.columns == other.columns for other in found[:i]):
+            cure = "keep one of them; a column may be in several promises with others"
+            message = f"{', '.join(promised.columns)} is promised twice"
+            top.problem("promise", message, cure, item=i)
     if len(found) > MOST:
         top.problem("promise", f"there are {len(found)} promises", f"make at most {MOST}")
     return tuple(found)

@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from defray.core.amounts import float_down
+from defray.core.contract import Purse
 from defray.core.domain import Domain
 from defray.query.descriptor import Measure
 from defray.query.region import Regions
@@ -44,7 +45,8 @@ PLACES: Final = 2**24
 class Item:
     """One release as functionals of the table, each with its own noise: ``vectors(axes)`` has a row for each,
     in the order of ``values``; ``cuts`` are what axes must respect.  ``aim`` is the variance that was asked
-    for when it was bought, where that is known.  Of a residual, ``centred`` is its table and ``precision``
+    for when it was bought, where that is known.  ``offered`` are the axes of the view that it was made in, if
+    it had to leave what promises hold back.  Of a residual, ``centred`` is its table and ``precision``
     that of it (units)."""
 
     seq: int
@@ -55,6 +57,7 @@ class Item:
     variances: Floats
     values: tuple[Fraction, ...]
     aim: float | None = None
+    offered: Axes | None = None
     centred: Floats | None = None
     precision: Fraction = Fraction(0)
 
@@ -269,8 +272,8 @@ def residual_item(
         np.full(n, _variance(precision / n**2)),
         read,
         aim,
-        centre(table),
-        precision,
+        centred=centre(table),
+        precision=precision,
     )
 
 
@@ -298,6 +301,7 @@ def cells_item(
     value: int,
     precision: Fraction,
     aim: float | None,
+    purse: Purse,
 ) -> Item:
     """One functional, ``steps * 2**-bits`` on the cells of a view."""
     weights = np.ldexp(np.asarray(steps, np.float64), -bits)
@@ -314,6 +318,7 @@ def cells_item(
         np.array([_variance(precision)]),
         (_value(value, step),),
         aim,
+        axes if purse == "answer" else None,
     )
 
 

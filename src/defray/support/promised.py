@@ -82,9 +82,10 @@ class Commitment:
         """What is held back after these releases as well."""
         for item in items:
             if self.counts(item) and (rows := item.rows(self.axes)):
-                promise = promise.after_all(
-                    np.array([row.b for row in rows]), np.array([row.variance for row in rows])
-                )
+                b, variances = np.array([r.b for r in rows]), np.array([r.variance for r in rows])
+                offered = item.offered == self.axes
+                fold = promise.after_offered if offered else promise.after_others
+                promise = fold(b, variances)
         return promise
 
     def includes(self, block: Block, questions: Callable[[], Floats]) -> bool:

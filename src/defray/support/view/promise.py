@@ -7,11 +7,18 @@ its release adds ``bb'/v <= lambda R``, which comes out of R: what a cell has pa
 it stay the same in all.  Hence no question of the class is refused and no cell exceeds its cap, in any
 number and order, adaptive analysts included.
 
-After any releases in the view, ``S = B' V^-1 B`` in precision, R becomes the positive part of ``R - S``: of
-all that keep the promise (``R' >= R - S`` and ``R' >= 0``) the one of least trace.  Within the reserve, ``S <=
-R``, that is ``R - S``.  (The design's ``R - min(1, v/g) bb'/v`` keeps the promise too, but takes next to
-nothing out of an R that is singular.)  Releases elsewhere leave R as it is.  All must leave ``charge + R_cc <=
-cap``, which is all that the rest of a contract has to know of a promise.
+What releases in the view say, ``S = B' V^-1 B`` in precision, comes out of R, in one of two ways.  Both keep
+the promise (``R' >= R - S`` and ``R' >= 0``), and within the reserve (``S <= R``) both are ``R - S``.
+
+* *offered*: the positive part of ``R - S``, which has the least trace of all that keep the promise.  Some
+  cells may hold back a little more than before, so it is for releases that were held against the promise
+  when they were made: :func:`defray.support.view.offer.offer`.
+* otherwise: ``R^1/2 (I - M)_+ R^1/2`` with ``M = R^-1/2 S R^-1/2``, which is at most R.  Of one release
+  (b, v) that is the design's ``R - min(1, v/g) bb'/v`` with ``g = b' R^-1 b``.  It takes next to nothing out
+  of an R that is singular.
+
+Releases elsewhere leave R as it is.  All must leave ``charge + R_cc <= cap``, which is all that the rest of a
+contract has to know of a promise.
 """
 
 from __future__ import annotations
@@ -21,7 +28,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, eigh
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, eigh, solve_triangular
 
 from defray.support.view.plan import Plan
 from defray.support.view.state import State
@@ -42,8 +49,8 @@ TINY: Final = 1e-9
 class Promise:
     """The reserve R of one class on one view.  Like a state it is a fold of releases, and never changes.
 
-    ``slack`` is held back of every cell beside R; it pays for what rounding may cost: ``grain`` a release, and
-    what is taken out of R beyond 0, up to a few times ``tiny``.
+    ``slack`` is held back of every cell beside R; it pays for what rounding may cost: ``grain`` a release,
+    and what is taken out of R beyond 0, up to a few times ``tiny``.
     """
 
     reserve: Floats
@@ -75,21 +82,34 @@ class Promise:
         return _raised(self.reserve, self.tiny)
 
     def after(self, b: Floats, variance: float) -> Promise:
-        """The promise after one release (b, v) in its view."""
-        return self.after_all(b[None, :], np.array([variance]))
+        """The promise after one release (b, v) that was held against it."""
+        return self.after_offered(b[None, :], np.array([variance]))
 
-    def after_all(self, rows: Floats, variances: Floats) -> Promise:
-        """The promise after several releases at once: a table of them."""
-        left = self.reserve - (rows / variances[:, None]).T @ rows
-        slack = self.slack - len(rows) * self.grain
-        if not _definite(left):
-            below, vectors = eigh(left, subset_by_value=(-np.inf, 0.0), check_finite=False)
+    def after_offered(self, rows: Floats, variances: Floats) -> Promise:
+        """The promise after releases that were held against it."""
+        return self._left(self.reserve - (rows / variances[:, None]).T @ rows, len(rows))
+
+    def after_others(self, rows: Floats, variances: Floats) -> Promise:
+        """The promise after other releases in its view: no cell holds back more than before."""
+        raised = self.tiny
+        while (factor := _factor(_raised(self.reserve, raised))) is None:
+            raised *= 2
+        white = solve_triangular(factor, rows.T, lower=True, check_finite=False)
+        said, vectors = eigh((white / variances) @ white.T, check_finite=False)
+        root = (factor @ vectors) * np.sqrt(np.clip(said, 0.0, 1.0))
+        return self._left(self.reserve - root @ root.T, len(rows))
+
+    def _left(self, reserve: Floats, releases: int) -> Promise:
+        """What is left of R, where that is not negative."""
+        slack = self.slack - releases * self.grain
+        if _factor(reserve) is None:
+            below, vectors = eigh(reserve, subset_by_value=(-np.inf, 0.0), check_finite=False)
             raised = (vectors * -below) @ vectors.T
-            left = left + raised
+            reserve = reserve + raised
             rise = float(np.diag(raised).max())
-            if rise <= 4 * self.tiny:
+            if rise <= 8 * self.tiny:
                 slack -= rise
-        return replace(self, reserve=left, slack=max(slack, 0.0))
+        return replace(self, reserve=reserve, slack=max(slack, 0.0))
 
 
 def _raised(matrix: Floats, by: float) -> Floats:
@@ -99,9 +119,9 @@ def _raised(matrix: Floats, by: float) -> Floats:
     return raised
 
 
-def _definite(matrix: Floats) -> bool:
+def _factor(matrix: Floats) -> Floats | None:
+    """The lower Cholesky factor; None where the matrix is not positive definite."""
     try:
-        cholesky(matrix, lower=True, check_finite=False)
+        return np.asarray(cholesky(matrix, lower=True, check_finite=False))
     except LinAlgError:
-        return False
-    return True
+        return None
