@@ -17,6 +17,7 @@ from defray.ledger.audit import AuditReport, Derived, Disagrees, audit
 from defray.ledger.records import PURSES, Epoch, Release
 from defray.ledger.store import Ledger, View
 from defray.policy.choices import GATES
+from defray.standing import lapsed, standings
 from defray.support.exact import block_of
 
 
@@ -32,7 +33,9 @@ def balance(
         spent = {p: rho_of(view.spent(p), total) for p in PURSES}
         version, closed = (view.epoch.counter if view.epoch else 0), view.closed
         scarcity = sharing(contract, view)
+        promises = standings(contract, ledger.terms.caps, view)
     caps = {p: rho_of(ledger.terms.caps[p], total) for p in PURSES}
+    held = sum((p.holds for p in promises if p.kept), Fraction(0))
     wanted = precision_for(goal.amount, two_sided(float(1 - level)))
     each = Fraction(contract.unit.max_rows) ** 2 * wanted / 2
     out: dict[str, Any] = {
@@ -50,7 +53,9 @@ def balance(
         "counts_left": {
             "within": str(goal),
             "confidence": float(level),
-            "number": 0 if closed else int((caps["answer"] - spent["answer"]) / each),
+            "number": 0
+            if closed
+            else max(int((caps["answer"] - spent["answer"] - held) / each), 0),
         },
         "unit": str(contract.unit),
         "relation": RELATION,
@@ -60,6 +65,9 @@ def balance(
     }
     if scarcity is not None:
         out["scarcity"] = scarcity
+    if promises:
+        out["promises"] = [p.to_json() for p in promises]
+        out["notes"] += [lapsed(p) for p in promises if not p.kept]
     if contract.delta is not None:
         out["epsilon"] = {
             "delta": contract.delta,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from threading import Lock
 
 from defray.core.contract import Contract, Purse
 from defray.core.domain import Domain
-from defray.ledger.records import Release
+from defray.ledger.records import PURSES, Release
 from defray.ledger.store import View
 from defray.query.descriptor import Axis, Measure
 from defray.query.region import Regions
@@ -15,6 +15,8 @@ from defray.support.axes import Axes
 from defray.support.charges import Charges
 from defray.support.grouped import Grouped
 from defray.support.history import History, Item, cells_item, region_item, residual_item
+from defray.support.overlap import AIM, Overlap
+from defray.support.promised import Reserves, commitments_of
 from defray.support.room import Room
 
 N_MAX = 2**27
@@ -28,9 +30,12 @@ class Past:
         self.version = version
         self._domain = contract.domain
         self._regions = Regions(contract.domain.widths)
-        self._history = History(contract.domain, self._regions, float(contract.n_max or N_MAX))
+        promised = Reserves.of(commitments_of(contract, AIM**2))
+        rows = float(contract.n_max or N_MAX)
+        self._history = History(contract.domain, self._regions, rows, promised=promised)
         self._read = 0
         self._room = Room({}, {})
+        self._held = self._room, promised, self._room, 0
         self._lock = Lock()
 
     def read(self, view: View, exists: bool) -> History:
@@ -60,9 +65,40 @@ class Past:
                 self._room = Room(charges, caps)
             return self._room
 
+    def holding(self, room: Room, reserves: Reserves) -> tuple[Room, int]:
+        """The same, less what promises hold back, and how many of them are kept."""
+        if not reserves.commitments:
+            return room, 0
+        with self._lock:
+            if self._held[0] is not room or self._held[1] is not reserves:
+                kept = reserves.kept(room)
+                self._held = room, reserves, room.holding(reserves.held(kept)), kept
+            return self._held[2:]
+
     def _items(self, releases: Iterable[tuple[int, Release]]) -> Iterator[Item]:
         for seq, release in releases:
             yield item_of(seq, release, self._domain, self._regions)
+
+
+def overlap_of(
+    contract: Contract,
+    caps: Mapping[Purse, int],
+    past: Past,
+    view: View,
+    scanned: Collection[Axes] | None = None,
+) -> Overlap:
+    """All that the releases of a data version say, and what each cell may still pay.  The version may still
+    be to be opened: a row may have moved to any cell then, so what was spent counts for every cell."""
+    opened = view.epoch is not None and view.epoch.counter == past.version
+    charges = {purse: view.charges(purse) for purse in PURSES}
+    if not opened:
+        widths = contract.domain.widths
+        charges = {
+            purse: Charges(widths).plus([((), paid.worst())]) for purse, paid in charges.items()
+        }
+    history = past.read(view, opened)
+    room, kept = past.holding(past.room(charges, caps), history.reserves())
+    return Overlap(history, room, contract.rho, contract.unit.max_rows, scanned, kept)
 
 
 def _same(one: Charges, other: Charges) -> bool:
@@ -111,6 +147,7 @@ def item_of(seq: int, release: Release, domain: Domain, regions: Regions) -> Ite
             value=release.values[0],
             precision=release.precisions[0],
             aim=aim,
+            purse=release.purse,
         )
     axes = tuple(Axis(domain.names.index(name), level) for name, level in weights["group"])
     region = regions.from_json(weights["region"])

@@ -107,23 +107,12 @@ class Transcript:
 
     def _overlap(self, view: View, version: int, scanned: Collection[Axes] | None) -> Overlap:
         """The releases of a data version as this moment sees them, and what each cell may still pay."""
-        from defray.past import Past
-        from defray.support.charges import Charges
-        from defray.support.overlap import Overlap
+        from defray.past import Past, overlap_of
 
-        contract = self._contract
-        charges = {purse: view.charges(purse) for purse in PURSES}
-        if counter(view) != version:  # still to be opened: a row may have moved to any cell
-            widths = contract.domain.widths
-            charges = {
-                purse: Charges(widths).plus([((), paid.worst())]) for purse, paid in charges.items()
-            }
         past = self._past
         if past is None or past.version != version:
-            past = self._past = Past(version, contract)
-        history = past.read(view, counter(view) == version)
-        room = past.room(charges, self._ledger.terms.caps)
-        return Overlap(history, room, contract.rho, contract.unit.max_rows, scanned)
+            past = self._past = Past(version, self._contract)
+        return overlap_of(self._contract, self._ledger.terms.caps, past, view, scanned)
 
     def _funds(
         self, answerable: Mapping[Purse, int], ceiling: Fraction | None, charged: int

@@ -259,7 +259,7 @@ TOP_MISTAKES = [
      "alpha = 1"),
     ({"gate": '"paper"', "xi": "0.1", "weights": '{g = "cube"}'}, 6, "weights.g", "no g", "sqrt"),
     ({"charge_by": '["x"]'}, 4, "charge_by", "not available in this version", "remove"),
-    ({"promise": "[]"}, 4, "promise", "not available in this version", "remove"),
+    ({"promise": "3"}, 4, "promise", "3 is not a list of tables", "[[promise]]"),
     ({"table": '""'}, 4, "table", "empty", "table ="),
     ({"table": '"a\\nb"'}, 4, "table", "control", "table ="),
     ({"table": "7"}, 4, "table", "7 is not a string", "table ="),
@@ -684,3 +684,63 @@ def test_no_bytes_raise_anything_else(tmp_path_factory, raw):
     path.write_bytes(raw)
     with pytest.raises(ContractError):
         read_contract(path)
+
+
+PROMISE = {"columns": '["age"]', "kind": '"ranges"', "within": "50"}
+SEX = '[columns.sex]\ntype = "string"\nvalues = ["f", "m"]\n'
+
+
+def promising(extra=SEX, top=None, **changes):
+    keys = {key: value for key, value in {**PROMISE, **changes}.items() if value is not None}
+    return contract_text(top, extra=extra + "[[promise]]\n" + table(keys))
+
+
+def test_promises_are_read():
+    (one,) = parse(promising()).promises
+    assert (one.columns, one.kinds, one.within) == (("age",), ("ranges",), 50)
+    assert one.confidence == Fraction(95, 100)
+    changes = {"columns": '["sex", "age"]', "kind": '["subsets", "ranges"]', "confidence": '"99%"'}
+    (two,) = parse(promising(within="5", **changes)).promises
+    assert (two.columns, two.kinds) == (("age", "sex"), ("ranges", "subsets"))
+    assert two.confidence == Fraction(99, 100)
+    assert str(two) == "ranges of age x subsets of sex"
+    assert parse(contract_text()).promises == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "message", "cure"),
+    [
+        ({"columns": None}, "columns", "missing", "columns ="),
+        ({"kind": None}, "kind", "missing", "kind ="),
+        ({"within": None}, "within", "missing", "within = 50"),
+        ({"within": "0"}, "within", "0 is not above 0", "within = 50"),
+        ({"within": '"2%"'}, "within", "is not a number", "within = 50"),
+        ({"columns": '["Age"]'}, "columns", "there is no column Age", "age, sex"),
+        ({"columns": '["age", "age"]', "kind": '"cells"'}, "columns", "listed twice", "once"),
+        ({"kind": '"range"'}, "kind", '"range" is not a kind', '"ranges"'),
+        ({"kind": '["ranges", "cells"]'}, "kind", "2 kinds for 1 columns", "without brackets"),
+        ({"columns": '["sex"]'}, "kind", "sex has no ranges", "subsets"),
+        ({"confidence": "1.5"}, "confidence", "between 1% and 100%", "95%"),
+        ({"confidence": '"10%"'}, "confidence", "too little", "25%"),
+        ({"share": "1"}, "share", "no key share", "[promise[]] knows: columns, kind"),
+        ({"top": {"support": '"exact"'}}, "promise", "overlapping", "linear"),
+    ],
+)
+def test_a_mistake_of_a_promise(changes, key, message, cure):
+    problem = only(promising(**changes))
+    assert problem.key == f"promise.{key}" if key != "promise" else "promise"
+    assert message in problem.message
+    assert cure in problem.cure
+
+
+def test_a_promise_of_too_many_cells():
+    many = '[columns.id]\ntype = "integer"\nmin = 1\nmax = 20\n'
+    problem = only(promising(extra=many, columns='["age", "id"]'))
+    assert "122 x 21 = 2,562 cells" in problem.message
+    assert "at most 1,024" in problem.cure
+
+
+def test_columns_that_are_promised_twice():
+    again = promising() + '[[promise]]\ncolumns = "age"\nkind = "cells"\nwithin = 5\n'
+    problem = only(again)
+    assert "age is promised twice" in problem.message

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -28,7 +28,11 @@ from defray.core.zcdp import epsilon_for
 from defray.errors import LedgerError
 from defray.ledger.records import PURSES, Arrival, Entry, Epoch, Known, Purse, Terms
 from defray.ledger.store import Ledger
+from defray.standing import check_promises, standings
 from defray.transcript import terms_of
+
+if TYPE_CHECKING:
+    from defray.support.charges import Charges
 
 EXAMPLE_DELTA = 1e-6
 """Where a contract names no delta, epsilon is shown at this one."""
@@ -49,6 +53,11 @@ class Unwritten:
 
     def spent(self, purse: Purse) -> int:
         return 0
+
+    def charges(self, purse: Purse) -> Charges:
+        from defray.support.charges import Charges
+
+        return Charges(())
 
     def known(self, keys: Sequence[bytes]) -> list[Known]:
         return [Known(Fraction(0), Fraction(0), 0, 0, 0) for _ in keys]
@@ -83,6 +92,16 @@ def existing(contract: Contract) -> Iterator[Ledger]:
         ledger.close()
 
 
+def promises_of(contract: Contract) -> list[dict[str, Any]]:
+    """The promises of a contract.  Raises ContractError where its budget cannot keep them."""
+    if not contract.promises:
+        return []
+    with ledger_of(contract) as ledger:
+        check_promises(contract, ledger)
+        with ledger.view() as view:
+            return [s.to_json() for s in standings(contract, ledger.terms.caps, view)]
+
+
 # -- check -----------------------------------------------------------------------------------------
 
 
@@ -103,6 +122,7 @@ def terms_in_words(contract: Contract, delta: float | None) -> dict[str, Any]:
         "ledger": {"path": str(ledger_path(contract)), "exists": ledger_path(contract).exists()},
         "m_floor": None if contract.m_floor is None else float(contract.m_floor),
         "n_max": contract.n_max,
+        "promises": promises_of(contract),
         "columns": [_column(c) for c in contract.domain.columns],
     }
 
@@ -149,6 +169,8 @@ def show_check(words: Mapping[str, Any]) -> None:
     }
     for name, text in lines.items():
         say(f"  {name:<12} {text}")
+    for p in words["promises"]:
+        say(f"  never refused {screen.safe(promise_in_words(p))}: needs {rho(p['needs_rho'])} rho")
     table = new_table()
     for name in ("column", "type", "cells", "NULL", "outside the domain", "may be summed"):
         table.add_column(name, justify="right" if name == "cells" else "left")
@@ -191,6 +213,9 @@ def show_balance(b: Mapping[str, Any]) -> None:
         say(
             f"shared out by the gate {pace['gate']}: {pace['arrivals']:,} paid questions{expected} came"
         )
+    for p in b.get("promises", ()):
+        state = f"holds back {rho(p['holds_rho'])} rho" if p["kept"] else "has lapsed"
+        say(f"promised {screen.safe(promise_in_words(p))}: {state}", "" if p["kept"] else "yellow")
     if "epsilon" in b:
         e = b["epsilon"]
         say(
@@ -202,6 +227,11 @@ def show_balance(b: Mapping[str, Any]) -> None:
         say("the contract is closed: only what is known already is answered", "yellow")
     for text in b["notes"]:
         say(f"note: {text}", "dim")
+
+
+def promise_in_words(p: Mapping[str, Any]) -> str:
+    parts = (f"{kind} of {name}" for name, kind in zip(p["columns"], p["kinds"], strict=True))
+    return f"{' x '.join(parts)} within {p['within']:g} at {percent(p['confidence'])}"
 
 
 def _gauge(part: float, whole: float, width: int = 20) -> str:

@@ -142,6 +142,21 @@ class Section:
             inner.check_names()
         return inner
 
+    def tables(self, key: str, family: str) -> list[Section]:
+        """The tables of a list of tables, their names checked."""
+        value = self.data.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(v, dict) for v in value):
+            where = dotted((*self.where, key))
+            cure = f"write [[{where}]] on a line of its own and its keys below it, for each of them"
+            self.findings.add((*self.where, key), f"{shown(value)} is not a list of tables", cure)
+            return []
+        found = [
+            Section(v, (*self.where, key, i), family, self.findings) for i, v in enumerate(value)
+        ]
+        for section in found:
+            section.check_names()
+        return found
+
     def number(self, key: str, *, positive: bool = False) -> Fraction | None:
         """A finite number, written as a number or as a string such as ``"1/7"``."""
         if key not in self:

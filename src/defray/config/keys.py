@@ -92,10 +92,11 @@ KEYS: Final = (
     Key("columns.NAME.bounds", "every summed value is clamped to these; needed for SUM and AVG",
         "bounds = [0, 120]"),
     Key("columns.NAME.unit_step", "summed values are rounded to multiples of this", "unit_step = 1"),
-    Key("promise[].columns", "the columns of a promised answer", 'columns = ["site"]', False),
-    Key("promise[].kind", "what is promised: a count or a sum", 'kind = "count"', False),
-    Key("promise[].within", "the half-width that is promised", "within = 50", False),
-    Key("promise[].confidence", "the confidence of the promise", "confidence = 0.95", False),
+    Key("promise[].columns", "the columns of the counts that are never refused", 'columns = ["age"]'),
+    Key("promise[].kind", "what of each column they may ask for: ranges, subsets or cells",
+        'kind = "ranges"'),
+    Key("promise[].within", "the error that is promised, in rows", "within = 50"),
+    Key("promise[].confidence", "the confidence of that error", 'confidence = "95%"'),
 )  # fmt: skip
 
 _BY_PATH: Final = {key.path: key for key in KEYS}

@@ -12,13 +12,14 @@ from defray.errors import BadInput
 from defray.ledger.store import Ledger
 from defray.noise.sampler import Sampler
 from defray.session import Session
+from defray.standing import check_promises
 from defray.transcript import terms_of
 
 
 def open_contract(path: str | Path) -> Session:
     """Read the contract, open (or create) its ledger and its source.
 
-    Raises ContractError, LedgerError or SourceUnavailable.
+    Raises ContractError (also where the budget cannot keep a promise), LedgerError or SourceUnavailable.
     """
     if not isinstance(path, str | Path):
         raise BadInput(
@@ -31,6 +32,7 @@ def wire(contract: Contract, *, source: Source | None = None) -> Engine:
     """An engine on the contract's own backends (``source``: another one, for tests)."""
     ledger = open_ledger(contract)
     try:
+        check_promises(contract, ledger)
         data = source if source is not None else open_source(contract, ledger)
     except BaseException:
         ledger.close()

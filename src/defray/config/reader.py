@@ -15,6 +15,7 @@ from defray.config.columns import read_column
 from defray.config.document import parse_toml, read_text
 from defray.config.fields import Findings, Section, is_name, shown, toml_string
 from defray.config.places import read_ledger, read_source, table_name
+from defray.config.promises import read_promises
 from defray.config.scarcity import read_sharing
 from defray.config.toml_lines import key_lines
 from defray.core.column import Column
@@ -59,10 +60,10 @@ def parse_contract(text: str, path: Path) -> Contract:
     if m_floor is not None and not Fraction(1, 1000) <= m_floor <= 10**15:
         top.problem("m_floor", "is out of range", "m_floor = 100: a count of rows")
     n_max = top.whole("n_max", low=1, high=2**62)
-    for key in ("charge_by", "promise"):
-        top.reserved(key, f"remove {key}")
+    top.reserved("charge_by", "remove charge_by")
     ledger = read_ledger(top, path, source)
     domain = _domain(top)
+    promises = read_promises(top, domain, support or "linear")
     table = top.text("table") if "table" in top else table_name(source)
     if problems := findings.problems():
         raise ContractError(problems, path=str(path))
@@ -85,6 +86,7 @@ def parse_contract(text: str, path: Path) -> Contract:
         weights=sharing.weights,
         m_floor=m_floor,
         n_max=n_max,
+        promises=promises,
         ledger=ledger,
         path=path,
     )

@@ -85,7 +85,8 @@ def charged(purchases: Iterable[Purchase], purse: Purse | None = None) -> int:
 class Step:
     """What to buy next.  ``final``: this meets every target that can be met; otherwise measure, then plan
     again.  ``needs[j][i]`` is what cell i of aggregate j wanted.  ``fits``: it ends the ask, and
-    every cell can pay for it, whatever the dearest pays (mixtures are fitted to what each cell has left)."""
+    every cell can pay for it, whatever the dearest pays (mixtures are fitted to what each cell has left).
+    ``promised``: the contract promises what is asked, so no gate holds it back."""
 
     purchases: tuple[Purchase, ...]
     final: bool
@@ -93,6 +94,7 @@ class Step:
     needs: tuple[tuple[Need, ...], ...]
     settles: tuple[tuple[bytes, Fraction, Fraction], ...] = ()
     fits: bool = False
+    promised: bool = False
 
     @property
     def charge(self) -> int:
@@ -131,7 +133,9 @@ def plan(ask: Ask, held: Held, funds: Funds) -> Step:
         )
         bought = _bill(ask, held, funds, needs, lambda n: n.wants)
         step = _fitted(Step(bought, True, "answer", tuple(needs), settles), ask, held)
-        return (_diagnostic(ask, held, funds, step) if funds.weighs else None) or step
+        step = replace(step, promised=_promised(ask, held, needs))
+        weighs = funds.weighs and not step.promised
+        return (_diagnostic(ask, held, funds, step) if weighs else None) or step
     purse: Purse = "diagnostic" if any(n.purse == "diagnostic" for n in stages) else "answer"
     now = _bill(
         ask, held, funds, needs, lambda n: None if n.final or n.purse != purse else n.wants, purse
@@ -148,6 +152,18 @@ def _fitted(step: Step, ask: Ask, held: Held) -> Step:
     if held.overlap.fits(releases(ask, step.purchases)):
         return replace(step, fits=step.final)
     return replace(step, purchases=tuple(p.itself or p for p in step.purchases))
+
+
+def _promised(ask: Ask, held: Held, needs: Sequence[Sequence[Need]]) -> bool:
+    """Whether the contract promises a question, which is a single count."""
+    if held.overlap is None or len(ask.compiled.blocks) != 1:
+        return False
+    wanted: dict[int, Fraction] = {}
+    for row in needs:
+        for i, need in enumerate(row):
+            for precision in (need.wants or {}).values():
+                wanted[i] = max(precision, wanted.get(i, Fraction(0)))
+    return held.overlap.promised(ask.compiled.blocks[0], wanted) is not None
 
 
 def _diagnostic(ask: Ask, held: Held, funds: Funds, step: Step) -> Step | None:

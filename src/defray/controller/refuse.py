@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 from defray.controller.ask import Ask
@@ -12,6 +13,7 @@ from defray.controller.scarcity import Moment, Ration, Scarcity, grants
 from defray.controller.validity import too_many_looks
 from defray.core.amounts import rho_of
 from defray.core.numbers import show_number
+from defray.core.target import Within, two_sided
 from defray.errors import BudgetRefused, LedgerError, MaxRhoRefused, Refused, TooFewRows
 
 
@@ -82,10 +84,26 @@ def best_goals(ask: Ask, moment: Moment) -> dict[str, str] | None:
     best = best_fit(
         ask, moment.held, moment.funds, lambda rho: grants(rho, moment.funds, moment.scarcity)
     )
+    best = _promised(ask, moment, best)
     if best is None:
         return None
     aliases = (a.alias for a in ask.compiled.question.aggregates)
     return {alias: str(goal) for alias, goal in zip(aliases, best.goals, strict=True)}
+
+
+def _promised(ask: Ask, moment: Moment, best: Ask | None) -> Ask | None:
+    """The best accuracy, or what the contract promises where that is better."""
+    overlap, blocks = moment.held.overlap, ask.compiled.blocks
+    if overlap is None or len(blocks) != 1 or not all(isinstance(g, Within) for g in ask.goals):
+        return best
+    precision = overlap.promises(blocks[0])
+    if precision is None:
+        return best
+    amount = Fraction(two_sided(ask.gamma) / float(precision) ** 0.5) * (1 + Fraction(1, 2**40))
+    if best is not None and any(isinstance(g, Within) and g.amount <= amount for g in best.goals):
+        return best
+    goals = tuple(Within(Fraction(f"{float(amount):.12g}")) for _ in ask.goals)
+    return replace(ask, goals=goals)
 
 
 def over_budget(

@@ -165,6 +165,8 @@ def ration(
         available = max(available, needed)
     gained = scarcity.gained(needed)
     demand = Demand(needed + gained, available + gained, scarcity.cap)
+    if estimate.step.promised and needed <= available:
+        return Ration(estimate, need, Grant(demand, needed + gained, None, gained), spent)
     if not need:  # the diagnostic alone is enough
         return Ration(estimate, need, decide(demand, scarcity, gained=gained), spent)
     weighing = estimate.step.purse == "diagnostic"
@@ -198,6 +200,8 @@ def ration(
     room = 0 if weighing else max(quanta_down(grant.new, total) - spent, 0)
     if first <= room:  # the first of several steps; how many follow is not known yet
         return Ration(replace(estimate, low=first, exact=False), need, grant, spent)
+    # What is cut down measures the question itself, which its dearest cell has to pay for.
+    room = min(room, quanta_down(funds.answer, total))
     if most_quanta is not None:
         room = min(room, most_quanta)
     return Ration(Price.of(cut(estimate.step, ask, room, total)), need, grant, spent, cut=True)

@@ -69,6 +69,26 @@ class Weighing:
     g: Literal["identity", "sqrt", "log"] = "identity"
 
 
+PromisedKind = Literal["ranges", "subsets", "cells"]
+"""What of a column a promised question may ask for: a range of its atoms, any of them, or one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """A class of COUNT(*) questions that is never refused: all products over exactly these ``columns`` (in
+    the order of the domain) of one of each column's ``kinds``, at an error of ``within`` rows at
+    ``confidence``, or a looser one."""
+
+    columns: tuple[str, ...]
+    kinds: tuple[PromisedKind, ...]
+    within: Fraction
+    confidence: Fraction = Fraction(95, 100)
+
+    def __str__(self) -> str:
+        parts = (f"{kind} of {name}" for name, kind in zip(self.columns, self.kinds, strict=True))
+        return " x ".join(parts)
+
+
 @dataclass(frozen=True)
 class Contract:
     """A valid contract.  ``rho`` is the whole zCDP budget; the diagnostic purse is ``xi * rho``.
@@ -76,7 +96,8 @@ class Contract:
     relative target is scaled by; ``n_max`` a public upper bound on the number of rows.
 
     ``gate`` names the policy that shares the budget out over the ``horizon`` of expected paid questions, of
-    which ``forecast`` gives typical prices in rho."""
+    which ``forecast`` gives typical prices in rho.  ``promises`` hold budget back for classes of questions
+    that are never refused."""
 
     table: str
     rho: Fraction
@@ -94,5 +115,6 @@ class Contract:
     weights: Weighing = Weighing()
     m_floor: Fraction | None = None
     n_max: int | None = None
+    promises: tuple[Promised, ...] = ()
     ledger: LedgerSpec = LedgerSpec()
     path: Path | None = None

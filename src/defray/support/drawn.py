@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from defray.core.contract import Purse
 from defray.core.domain import Domain
 from defray.query.descriptor import Measure
 from defray.support.axes import Axes
@@ -71,11 +72,11 @@ class CellsDraw:
         ``2**-halves``.  They belong to the private side."""
         return (sum(w * x for w, x in zip(self.steps.tolist(), cells, strict=True)) + noise[0],)
 
-    def item(self, measure: Measure, domain: Domain, seq: int, ask: str) -> Item:
+    def item(self, measure: Measure, domain: Domain, seq: int, ask: str, purse: Purse) -> Item:
         """As a release whose value is not known."""
         return cells_item(
             measure, self.axes, self.steps.tolist(), self.fine, seq=seq, ask=ask, step=self.bits, value=0,
-            precision=self.precision, aim=self.aim,
+            precision=self.precision, aim=self.aim, purse=purse,
         )  # fmt: skip
 
 
@@ -128,7 +129,7 @@ class ResidualDraw:
         exact = residual_table(self.of, marginal, ascending, self.draw.attributes)
         return with_noise(exact, self.draw, noise, self.halves)
 
-    def item(self, measure: Measure, domain: Domain, seq: int, ask: str) -> Item:
+    def item(self, measure: Measure, domain: Domain, seq: int, ask: str, purse: Purse) -> Item:
         cells = self.of.cells(self.draw.attributes)
         return residual_item(
             domain, measure, self.draw.attributes, seq=seq, ask=ask, step=self.bits,

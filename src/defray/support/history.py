@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from defray.core.amounts import float_down
+from defray.core.contract import Purse
 from defray.core.domain import Domain
 from defray.query.descriptor import Measure
 from defray.query.region import Regions
@@ -23,6 +24,7 @@ from defray.support.axes import Axes, Floats, axes_for
 from defray.support.cuts import Cuts, joined
 from defray.support.grouped import Grouped
 from defray.support.marginal.certificate import centre
+from defray.support.promised import Reserves
 from defray.support.view.metric import Metric, metric
 from defray.support.view.state import Row, State
 
@@ -44,7 +46,8 @@ PLACES: Final = 2**24
 class Item:
     """One release as functionals of the table, each with its own noise: ``vectors(axes)`` has a row for each,
     in the order of ``values``; ``cuts`` are what axes must respect.  ``aim`` is the variance that was asked
-    for when it was bought, where that is known.  Of a residual, ``centred`` is its table and ``precision``
+    for when it was bought, where that is known.  ``offered`` are the axes of the view that it was made in, if
+    it had to leave what promises hold back.  Of a residual, ``centred`` is its table and ``precision``
     that of it (units)."""
 
     seq: int
@@ -55,6 +58,7 @@ class Item:
     variances: Floats
     values: tuple[Fraction, ...]
     aim: float | None = None
+    offered: Axes | None = None
     centred: Floats | None = None
     precision: Fraction = Fraction(0)
 
@@ -100,7 +104,8 @@ class History:
     """The releases of a data version so far; ``rows`` is the declared bound on the table's rows.
 
     It grows by :meth:`add` only; :meth:`branch` is another that may grow by what is only planned.  ``cache``
-    is its readers', emptied whenever it grows.
+    is its readers', emptied whenever it grows.  ``promised`` is what promises hold back, as far as it was
+    worked out.
     """
 
     domain: Domain
@@ -113,6 +118,7 @@ class History:
     cache: dict[Any, Any] = field(default_factory=dict)
     _residuals: dict[str, dict[tuple[int, ...], Residual]] = field(default_factory=dict)
     _folds: dict[tuple[str, Axes], _Fold] = field(default_factory=dict)
+    promised: Reserves = field(default_factory=Reserves)
     _lock: Lock = field(default_factory=Lock)
 
     def add(self, items: Iterable[Item]) -> None:
@@ -141,7 +147,14 @@ class History:
             {},
             {space: dict(held) for space, held in self._residuals.items()},
             {key: _Fold(f.state, f.taken) for key, f in self._folds.items()},
+            self.promised,
         )
+
+    def reserves(self) -> Reserves:
+        """What promises hold back after these releases."""
+        with self._lock:
+            self.promised = self.promised.after(self.spaces)
+            return self.promised
 
     def residuals(self, space: str) -> Mapping[tuple[int, ...], Residual]:
         """What is held of every residual, by its columns."""
@@ -260,8 +273,8 @@ def residual_item(
         np.full(n, _variance(precision / n**2)),
         read,
         aim,
-        centre(table),
-        precision,
+        centred=centre(table),
+        precision=precision,
     )
 
 
@@ -289,6 +302,7 @@ def cells_item(
     value: int,
     precision: Fraction,
     aim: float | None,
+    purse: Purse,
 ) -> Item:
     """One functional, ``steps * 2**-bits`` on the cells of a view."""
     weights = np.ldexp(np.asarray(steps, np.float64), -bits)
@@ -305,6 +319,7 @@ def cells_item(
         np.array([_variance(precision)]),
         (_value(value, step),),
         aim,
+        axes if purse == "answer" else None,
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import ClassVar, Final
 
 import numpy as np
@@ -31,7 +32,8 @@ from defray.support.marginal.residuals import Columns
 from defray.support.marginal.support import LOOK_AHEAD, Support
 from defray.support.measured import mask
 from defray.support.planned import Planned
-from defray.support.room import Room
+from defray.support.promised import SPACE
+from defray.support.room import HELD, Room
 from defray.support.view.answer import combined
 from defray.support.view.certificate import Certificate, known
 from defray.support.view.joint import offer_all
@@ -71,13 +73,15 @@ left."""
 @dataclass(frozen=True, eq=False)
 class Overlap:
     """The transcript of one data version as overlapping releases; ``rho`` is the contract's, ``unit_rows``
-    the rows of a privacy unit.  Where ``scanned`` is given, only these views can be measured."""
+    the rows of a privacy unit.  Where ``scanned`` is given, only these views can be measured.  Of the
+    contract's promises the first ``kept`` are kept; what they hold back is in ``room``."""
 
     history: History
     room: Room
     rho: Fraction
     unit_rows: int
     scanned: Collection[Axes] | None = None
+    kept: int = 0
 
     lift: ClassVar[Fraction] = Fraction(1 / AIM**2)
     """What is topped up beside other releases is wanted so much more precisely."""
@@ -91,7 +95,14 @@ class Overlap:
         key = ("known", block.keys)
         found: Sequence[Known] | None = self.history.cache.get(key)
         if found is None:
-            found = self.history.cache[key] = self._known(block)
+            found = self._known(block)
+            for number in self._classes(block):
+                promised = self._known_in(block, *self._promised_view(block, number))
+                found = [
+                    max(pair, key=lambda k: k.precision)
+                    for pair in zip(found, promised, strict=True)
+                ]
+            self.history.cache[key] = found
         return [
             own if more.precision * BETTER <= own.precision else more
             for own, more in zip(exact, found, strict=True)
@@ -102,8 +113,13 @@ class Overlap:
         if block.marginal is not None and not self._seen_from_view(block):
             return self._known_marginal(block)
         state, axes = self._view(block)
-        out = [UNKNOWN] * len(block.keys)
         if state is None or axes is None or len(block.keys) * axes.cells > 4 * WORK:
+            return [UNKNOWN] * len(block.keys)
+        return self._known_in(block, state, axes)
+
+    def _known_in(self, block: Block, state: State, axes: Axes) -> Sequence[Known]:
+        out = [UNKNOWN] * len(block.keys)
+        if not state.count:
             return out
         asked = [i for i, empty in enumerate(block.empty) if not empty]
         for i, q in zip(asked, self._questions(block, axes, asked), strict=True):
@@ -171,6 +187,14 @@ class Overlap:
         themselves, for ``charge`` quanta, is as good."""
         if block.confirms:
             return None
+        number = self.promised(block, {i: p / self.lift for i, p in wanted.items()})
+        if number is None or purse != HELD:
+            return self._measure(block, wanted, purse, charge)
+        return self._measure_promised(block, wanted, charge, number)
+
+    def _measure(
+        self, block: Block, wanted: Mapping[int, Fraction], purse: Purse, charge: int
+    ) -> tuple[Drawn, ...] | None:
         if block.marginal is not None and not self._seen_from_view(block):
             alike = len(wanted) == len(block.keys) and len(set(wanted.values())) == 1
             variance = 1 / next(iter(wanted.values()))
@@ -182,29 +206,82 @@ class Overlap:
             return None
         if len(wanted) * axes.cells > max(WORK, axes.cells):
             return None
-        left = self.room.left(purse, axes.columns)
-        if left is None:
+        own = self._own(block, axes) if purse == HELD else None
+        offers = self._offers(block, wanted, purse, state, axes, own)
+        if not offers or self._itself(block, wanted, axes, offers):
             return None
-        return self._measure_in_view(block, wanted, charge, state, axes, axes.at_most(left))
+        if len(wanted) > 1 and not self._dearest(block, offers) < charge * (1 - 1e-3):
+            return None
+        return self._drawn(block, wanted, axes, offers)
 
-    def _measure_in_view(
+    def _measure_promised(
+        self, block: Block, wanted: Mapping[int, Fraction], charge: int, number: int
+    ) -> tuple[Drawn, ...] | None:
+        """What is measured for a promised question: in the promise's view, unless other views or the
+        question itself are cheaper and leave what is held back."""
+        itself = charge <= self.answerable([block])[HELD]
+        if itself and len(wanted) > TOGETHER:
+            return None
+        state, axes = self._promised_view(block, number)
+        found: list[tuple[float, tuple[Drawn, ...]]] = []
+        if self.scanned is None or axes in self.scanned:
+            offers = self._offers(block, wanted, HELD, state, axes, number)
+            if offers and itself and self._itself(block, wanted, axes, offers):
+                return None
+            if offers:
+                drawn = self._drawn(block, wanted, axes, offers)
+                found.append((self._dearest(block, offers), drawn))
+        if self._view(block)[1] != axes:
+            elsewhere = self._measure(block, wanted, HELD, charge)
+            if elsewhere is not None and self.fits(
+                Planned(block, HELD, d.charge, d) for d in elsewhere
+            ):
+                found.append((total_charge(elsewhere), elsewhere))
+        least, best = min(found, key=lambda f: f[0], default=(0.0, None))
+        dearer = len(wanted) > 1 and not least < charge * (1 - 1e-3)
+        return None if itself and dearer else best
+
+    def _itself(
+        self, block: Block, wanted: Mapping[int, Fraction], axes: Axes, offers: Sequence[Offer]
+    ) -> bool:
+        """Whether the question itself, being one cell, is to be measured."""
+        if len(wanted) > 1:
+            return False
+        return _alike(offers[0].b, self._questions(block, axes, list(wanted))[0])
+
+    def _quantum(self, block: Block) -> float:
+        """A quantum of the contract, in precision."""
+        return float(2 * rho_of(1, self.rho) / block.reach**2)
+
+    def _dearest(self, block: Block, offers: Sequence[Offer]) -> float:
+        """What the dearest cell pays for all of these, about, in quanta."""
+        paid = np.sum([o.charge for o in offers], axis=0)
+        return float(paid.max()) / self._quantum(block)
+
+    def _offers(
         self,
         block: Block,
         wanted: Mapping[int, Fraction],
-        charge: int,
+        purse: Purse,
         state: State,
         axes: Axes,
-        left: NDArray[np.int64],
-    ) -> tuple[Drawn, ...] | None:
-        quantum = float(2 * rho_of(1, self.rho) / block.reach**2)  # in precision
+        own: int | None,
+    ) -> tuple[Offer, ...]:
+        """What to measure in a view; nothing where nothing fits.  What the promise ``own`` of that view holds
+        back may be used, as far as it can be kept."""
+        atoms = self.room.left(purse, axes.columns, own)
+        if atoms is None:
+            return ()
+        left = axes.at_most(atoms)
+        quantum = self._quantum(block)
         cap = np.asarray(left * (quantum * (1 - 1e-9)), np.float64)
         paid = np.asarray((left.max() - left) * quantum, np.float64)
         elsewhere = np.maximum(paid - state.charges, 0.0)
         metric = self.history.metric(axes)
+        promise = None if own is None else self.history.reserves().promises[own]
         questions = self._questions(block, axes, list(wanted))
         spreads = np.array([float(1 / p) ** 0.5 for p in wanted.values()])
         variances, halves = (spreads * AIM) ** 2, spreads * (ROUNDING / SLACK)
-        offers: tuple[Offer, ...]
         if len(wanted) == 1:
             made = offer(
                 state,
@@ -214,17 +291,19 @@ class Overlap:
                 metric,
                 half_width=float(halves[0]),
                 elsewhere=elsewhere,
+                promise=promise,
             )
-            if not isinstance(made, Offer) or _alike(made.b, questions[0]):
-                return None
-            offers = (made,)
-        else:
-            joint = offer_all(
-                state, questions, variances, cap, metric, half_widths=halves, elsewhere=elsewhere
-            )
-            if joint is None or not joint.charge.max() < charge * quantum * (1 - 1e-3):
-                return None
-            offers = joint.offers
+            return (made,) if isinstance(made, Offer) else ()
+        joint = offer_all(
+            state, questions, variances, cap, metric,
+            half_widths=halves, elsewhere=elsewhere, promise=promise,
+        )  # fmt: skip
+        return () if joint is None else joint.offers
+
+    def _drawn(
+        self, block: Block, wanted: Mapping[int, Fraction], axes: Axes, offers: Iterable[Offer]
+    ) -> tuple[Drawn, ...]:
+        aim = float(1 / max(wanted.values())) * AIM**2
         return tuple(
             CellsDraw(
                 axes,
@@ -234,7 +313,7 @@ class Overlap:
                 o.release.precision,
                 block.reach,
                 block.halves,
-                float(variances.min()),
+                aim,
                 self.rho,
             )
             for o in offers
@@ -260,13 +339,11 @@ class Overlap:
         return drawn if total_charge(drawn) * SLACKEN <= self.room.least(purse) else cheapest
 
     def fits(self, releases: Iterable[Planned]) -> bool:
-        """Whether every cell can pay for all of these."""
-        room, listed = self.room, list(releases)
-        if any(release.charge > room.caps[release.purse] for release in listed):
+        """Whether every cell can pay for all of these, and all promises can still be kept."""
+        listed = list(releases)
+        if any(release.charge > self.room.caps[release.purse] for release in listed):
             return False
-        for release in listed:
-            room = room.after(release.purse, release.paid(self.history.domain, self.rho))
-        return all(room.charges[p].worst() <= cap for p, cap in room.caps.items())
+        return self.planning(listed).room.sound
 
     def dearest(self, block: Block, draws: Sequence[Drawn]) -> int:
         """What the dearest cell pays for all of these, in quanta."""
@@ -289,6 +366,7 @@ class Overlap:
         for release in listed:
             history.add([release.item(history.domain, history.regions, history.seq + 1)])
             room = room.after(release.purse, release.paid(history.domain, self.rho))
+        room = room.holding(history.reserves().held(self.kept))
         return replace(self, history=history, room=room)
 
     def answerable(self, blocks: Iterable[Block]) -> dict[Purse, int]:
@@ -310,6 +388,42 @@ class Overlap:
         found: int = cache[key]
         return found
 
+    # -- promises -------------------------------------------------------------------------------------
+
+    def promised(self, block: Block, wanted: Mapping[int, Fraction]) -> int | None:
+        """The first promise that is kept of a block whose cells want these precisions; None: none is."""
+        most = max(wanted.values(), default=Fraction(0))
+        kept = (n for n in self._classes(block) if n < self.kept)
+        return next(
+            (n for n in kept if most <= self.history.promised.commitments[n].precision), None
+        )
+
+    def promises(self, block: Block) -> Fraction | None:
+        """The largest precision that is promised for a block; None where it is of no class."""
+        kept = (n for n in self._classes(block) if n < self.kept)
+        return max((self.history.promised.commitments[n].precision for n in kept), default=None)
+
+    def _classes(self, block: Block) -> list[int]:
+        """The promises of whose classes a block is, kept or not."""
+        if str(block.measure) != SPACE or block.confirms:
+            return []
+        columns = set(self._cuts(block)) if self.history.promised.commitments else set()
+        return [
+            n
+            for n, c in enumerate(self.history.promised.commitments)
+            if columns.issubset(c.axes.columns)
+            and c.includes(block, partial(self._questions, block, c.axes, range(len(block.keys))))
+        ]
+
+    def _promised_view(self, block: Block, number: int) -> tuple[State, Axes]:
+        axes = self.history.promised.commitments[number].axes
+        return self.history.state(SPACE, axes, float(block.reach) / self.unit_rows), axes
+
+    def _own(self, block: Block, axes: Axes) -> int | None:
+        """The promise that is kept on a view."""
+        kept = enumerate(self.history.promised.commitments[: self.kept])
+        return next((n for n, c in kept if c.axes == axes and str(block.measure) == SPACE), None)
+
     # -- views ----------------------------------------------------------------------------------------
 
     def _view(self, block: Block) -> tuple[State | None, Axes | None]:
@@ -321,10 +435,11 @@ class Overlap:
         state = history.state(space, axes, float(block.reach) / self.unit_rows)
         return (state if state.count else None), axes
 
-    def homes(self, blocks: Iterable[Block]) -> list[Axes]:
+    def homes(self, blocks: Sequence[Block]) -> list[Axes]:
         """The views that a question's next steps may measure in."""
         spaces = [(str(b.measure), self._cuts(b)) for b in blocks if not b.confirms]
-        found = (self.history.home(space, cuts) for space, cuts in spaces)
+        found = [self.history.home(space, cuts) for space, cuts in spaces]
+        found += [self._promised_view(b, n)[1] for b in blocks for n in self._classes(b)]
         return list(dict.fromkeys(axes for axes in found if axes is not None))
 
     def _seen_from_view(self, block: Block) -> bool:

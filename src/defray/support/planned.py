@@ -33,7 +33,7 @@ class Planned:
 
     def item(self, domain: Domain, regions: Regions, seq: int) -> Item:
         if self.drawn is not None:
-            return self.drawn.item(self.block.measure, domain, seq, NAME)
+            return self.drawn.item(self.block.measure, domain, seq, NAME, self.purse)
         return region_item(
             self.block.grouped,
             domain,

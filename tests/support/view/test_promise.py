@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 from defray.support.view.metric import metric
 from defray.support.view.offer import PROMISED, Free, Offer
 from defray.support.view.plan import Kind, Plan, class_plan
-from defray.support.view.promise import LIFT, MARGIN, Promise
+from defray.support.view.promise import MARGIN, SLACK, Promise
 from defray.support.view.state import State
 from tests.support.view.workloads import N_MAX, Floats, Step, play, ranges, single, subsets
 
 
-def below(state: State, promise: Promise) -> bool:
-    """P <= Y, up to what counts as rounding."""
-    tiny = 3 * LIFT * promise.held.max()
-    return bool(np.linalg.eigvalsh(promise.shadow - state.precision)[0] >= -tiny)
+def holds_back(promise: Promise) -> bool:
+    """R is positive semidefinite, up to what counts as rounding."""
+    return bool(np.linalg.eigvalsh(promise.reserve)[0] >= -3 * promise.tiny)
 
 
 def holds(steps: list[Step], plan: Plan, variance: float, cap: float) -> None:
@@ -26,12 +25,13 @@ def holds(steps: list[Step], plan: Plan, variance: float, cap: float) -> None:
     promise = Promise.of(plan, variance)
     for step in steps:
         if isinstance(step.found, Offer):
-            promise = promise.after(step.before, step.found.b, step.found.variance)
+            promise = promise.after(step.found.b, step.found.variance)
             assert step.found.promise is not None
-            assert np.array_equal(promise.shadow, step.found.promise.shadow)
-        assert below(step.after, promise)
-        assert promise.held.max() <= cap
-        assert np.linalg.eigvalsh(promise.shadow - plan.precision / variance)[0] >= -1e-9 * cap
+            assert np.array_equal(promise.reserve, step.found.promise.reserve)
+        assert holds_back(promise)
+        assert (step.after.charges + np.diag(promise.reserve)).max() <= cap
+        shadow = step.after.precision + promise.reserve
+        assert np.linalg.eigvalsh(shadow - plan.precision / variance)[0] >= -1e-9 * cap
         assert step.after.charges.max() <= cap
 
 
@@ -123,20 +123,51 @@ def test_the_least_variance_is_what_was_promised() -> None:
     plan = class_plan((9,), ("ranges",))
     promise = Promise.of(plan, 5.0)
     for q in ranges(9, 20, np.random.default_rng(1)):
-        assert promise.least(q) <= 5 / (1 + MARGIN) * (1 + 1e-9)
-    assert promise.held.max() == pytest.approx(plan.charge * (1 + MARGIN) / 5)
+        assert promise.least(State.empty(9, N_MAX), q) <= 5 / (1 + MARGIN) * (1 + 1e-9)
+    assert promise.held.max() == pytest.approx(plan.charge * (1 + MARGIN) * (1 + SLACK) / 5)
 
 
-def test_a_release_within_the_room_leaves_the_shadow() -> None:
-    plan = class_plan((6,), ("ranges",))
-    promise, state = Promise.of(plan, 1.0), State.empty(6, N_MAX)
+def test_what_a_release_says_comes_out_of_the_reserve() -> None:
+    """Within it all of it; beyond it what is left has no less trace than it needs."""
+    promise = Promise.of(class_plan((6,), ("ranges",)), 1.0)
     b = np.array([0.0, 1, 1, 0, 0, 0])
-    assert promise.after(state, b, 1.0) is promise
-    raised = promise.after(state, b, 0.1)
-    assert raised.held[1] > promise.held[1]
-    g = b @ np.linalg.solve(promise.room(state), b)
-    rise = (raised.shadow - promise.shadow)[1, 1]
-    assert rise == pytest.approx((1 - 0.1 / g) / 0.1, rel=1e-3)
+    g = b @ np.linalg.solve(promise.reserve, b)
+    said = np.outer(b, b)
+    assert np.allclose(promise.after(b, 1.01 * g).reserve, promise.reserve - said / (1.01 * g))
+    beyond = promise.after(b, 0.1)
+    design = promise.reserve - said / g  # min(1, v/g) bb'/v
+    assert np.trace(beyond.reserve) <= np.trace(design)
+
+
+def test_a_reserve_that_is_singular_still_falls() -> None:
+    """After a question of the class at full price, another that overlaps it."""
+    promise = Promise.of(class_plan((8,), ("ranges",)), 1.0)
+    one, two = np.array([[1.0, 1, 1, 1, 1, 0, 0, 0], [0, 1, 1, 1, 1, 1, 0, 0]])
+    first = promise.after(one, 0.5)
+    second = first.after(two, 0.5)
+    assert np.linalg.eigvalsh(first.reserve)[0] <= 1e-9
+    assert second.held[1:6].max() <= first.held[1:6].max() * 0.9
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_tables_come_out_of_the_reserve_and_leave_the_promise(seed: int) -> None:
+    """``R' >= R - said`` and ``R' >= 0``, at no more trace than R had."""
+    rng = np.random.default_rng(seed)
+    promise = Promise.of(class_plan((7,), ("ranges",)), 1.0)
+    tiny = 1e-8 * promise.held.max()
+    for _ in range(3):
+        rows = rng.normal(size=(int(rng.integers(1, 9)), 7))
+        variances = 10 ** rng.uniform(-3, 2, len(rows))
+        others = bool(rng.random() < 0.5)
+        fold = promise.after_others if others else promise.after_offered
+        after = fold(rows, variances)
+        said = (rows / variances[:, None]).T @ rows
+        rounding = tiny + 1e-11 * np.trace(said)
+        assert np.linalg.eigvalsh(after.reserve)[0] >= -rounding
+        assert np.linalg.eigvalsh(after.reserve - (promise.reserve - said))[0] >= -rounding
+        assert np.trace(after.reserve) <= np.trace(promise.reserve) + rounding
+        assert not others or (after.held <= promise.held * (1 + 1e-12)).all()
+        promise = after
 
 
 def test_the_room_is_used_where_the_cap_is_close() -> None:

@@ -14,7 +14,7 @@ from defray.support.view.lattice import Rounded, rounded
 from defray.support.view.limit import best_variance
 from defray.support.view.metric import Metric, Scaled, barrier, identity
 from defray.support.view.price import Candidate, fitting, itself, top_up, within
-from defray.support.view.promise import RESERVE, Promise
+from defray.support.view.promise import Promise
 from defray.support.view.state import MIXED, SLACK, State
 
 Floats = NDArray[np.float64]
@@ -25,7 +25,7 @@ AIM: Final = 1 - 1e-8
 ROOM: Final = 1 - 1e-6
 """A release made to fit a cap leaves this much of it to rounding."""
 
-PROMISED: Final = "the room of the promise"
+PROMISED: Final = "the reserve of the promise"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,14 +62,12 @@ class Offer:
 class Terms(NamedTuple):
     """What holds beside the question: ``cap``, what each cell may still pay; ``paid``, what it has paid, in
     this view and beyond what all cells have paid elsewhere; ``allowed``, the largest deviation of a cell;
-    ``shadow``, the most that a
-    promise may hold of each cell; ``level``, see :func:`offer`."""
+    ``promise`` and ``level``, see :func:`offer`."""
 
     cap: Floats
     paid: Floats
     allowed: float
     promise: Promise | None
-    shadow: Floats
     level: bool | None
 
 
@@ -89,9 +87,9 @@ def offer(
     """The cheapest way to know ``q . x`` with that variance; None where none of those tried passes the cap.
 
     ``cap`` is what each cell may still pay, in precision (rho = k^2/2 of it), ``elsewhere`` what cells have
-    paid outside this view.  Tried in order: the dense metric, the room of a promise (``Y - P``), q itself,
-    the hard barrier; without a metric only the middle two.  A promise turns away what would break it; for a
-    question of its class None is never returned.
+    paid outside this view.  Tried in order: the dense metric, the reserve of a promise, q itself, the hard
+    barrier; without a metric only the middle two.  A promise turns away what would break it; for a question
+    of its class None is never returned.  What it holds back of cells is not to be taken off ``cap``.
 
     ``level`` chooses the soft cap of the barrier, which levels the cells long before the cap is near; by
     default it is used as long as the targets seen differ by at most 100x in variance.  Where they are known
@@ -106,7 +104,6 @@ def offer(
         state.charges + (elsewhere - np.min(elsewhere)),
         SLACK * half_width / state.n_max,
         promise,
-        (state.charges + cap) * (1 - RESERVE),
         level,
     )
     held = known(state, q)
@@ -134,7 +131,7 @@ def _candidates(
         scale = barrier(terms.paid, total, variance, soft=level)
         yield top_up(state, q, aim, Scaled(metric, scale), "the dense metric")
     if terms.promise is not None:
-        yield within(state, q, aim, terms.promise.room(state), PROMISED)
+        yield within(state, q, aim, terms.promise.metric, PROMISED)
     yield itself(q, variance, held, terms.allowed, "the question itself")
     if state.count and metric is not None:
         scale = barrier(terms.paid, total, variance, soft=False)
@@ -151,7 +148,7 @@ def _admitted(state: State, q: Floats, candidate: Candidate, terms: Terms) -> Of
         return None
     promise = terms.promise
     if promise is not None:
-        promise = promise.after(state, release.b, release.variance)
-        if candidate.why != PROMISED and not (promise.held <= terms.shadow).all():
+        promise = promise.after(release.b, release.variance)
+        if candidate.why != PROMISED and not (release.charge + promise.held <= terms.cap).all():
             return None
     return Offer(release, said, release.charge, candidate.why, promise)

@@ -8,6 +8,7 @@ the questions that are answered worst and the price of the cells that pay most.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, reduce
@@ -25,6 +26,9 @@ ROUNDS: Final = 200
 PACE: Final = 0.7
 CLOSE: Final = 2e-3
 """Updates end where the plan is proved to be within this part of the optimum."""
+
+CLOSE_ENOUGH: Final = ((64, CLOSE), (256, 1e-2), (math.inf, 3e-2))
+"""For all ranges: up to so many atoms, how close."""
 
 
 INVERTIBLE: Final = 1e-3
@@ -63,7 +67,10 @@ def _one(size: int, kind: Kind) -> Plan:
         return Plan(np.eye(size), 1.0)
     if kind == "whole":
         return Plan(np.ones((size, size)) + INVERTIBLE * np.eye(size), 1.0)
-    return saddle(_ranges(size) if kind == "ranges" else _subsets(size), size)
+    if kind == "subsets":
+        return saddle(_subsets(size), size)
+    close = next(close for most, close in CLOSE_ENOUGH if size <= most)
+    return saddle(_ranges(size), size, close=close, pace=1.0, mirrored=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +131,25 @@ def _subsets(size: int) -> Questions:
     return Questions(size, moment, variances)
 
 
-def saddle(questions: Questions, cells: int, rounds: int = ROUNDS, close: float = CLOSE) -> Plan:
-    """The plan of a class of questions over ``cells`` cells."""
+def saddle(
+    questions: Questions,
+    cells: int,
+    rounds: int = ROUNDS,
+    close: float = CLOSE,
+    pace: float = PACE,
+    *,
+    mirrored: bool = False,
+) -> Plan:
+    """The plan of a class of questions over ``cells`` cells; ``mirrored`` where the class is the same when
+    the cells are numbered from the other end."""
     y = np.full(questions.count, 1 / questions.count)
     d = np.full(cells, 1 / cells)
     best, least, plan = np.inf, 0.0, np.eye(cells)
     for _ in range(rounds):
         root = np.sqrt(d)
-        spectrum, vectors = eigh(
-            questions.moment(y) * root[:, None] * root, check_finite=False, overwrite_a=True
-        )
-        e = np.sqrt(np.maximum(spectrum, 1e-12 * spectrum[-1]))
+        moment = questions.moment(y) * root[:, None] * root
+        spectrum, vectors = _mirrored(moment) if mirrored else eigh(moment, check_finite=False)
+        e = np.sqrt(np.maximum(spectrum, 1e-12 * spectrum.max()))
         least = max(least, float(np.sqrt(np.maximum(spectrum, 0)).sum()) ** 2)
         up, down = vectors / root[:, None], vectors * root[:, None]
         precision = (up * e) @ up.T
@@ -145,8 +160,30 @@ def saddle(questions: Questions, cells: int, rounds: int = ROUNDS, close: float 
             best, plan = float(charges.max()) * worst, precision * worst
         if best <= (1 + close) * least:
             break
-        y = y * v**PACE
+        y = y * v**pace
         y /= y.sum()
-        d = d * charges**PACE
+        d = d * charges**pace
         d /= d.sum()
     return Plan(plan, least)
+
+
+def _mirrored(matrix: Floats) -> tuple[Floats, Floats]:
+    """Eigenvalues (in no order) and eigenvectors of a symmetric matrix that is the same from the other end:
+    its even and its odd vectors, each half as long."""
+    n = len(matrix)
+    half = n // 2
+    near, far = matrix[:half, :half], matrix[:half, n - half :][:, ::-1]
+    even = near + far
+    if n % 2:
+        middle = math.sqrt(2) * matrix[:half, half : half + 1]
+        even = np.block([[even, middle], [middle.T, matrix[half : half + 1, half : half + 1]]])
+    values, vectors = eigh(even, check_finite=False)
+    odd_values, odd_vectors = eigh(near - far, check_finite=False)
+    count, root = len(values), math.sqrt(0.5)
+    whole = np.zeros((n, n))
+    whole[:half, :count] = root * vectors[:half]
+    whole[n - half :, :count] = root * vectors[:half][::-1]
+    whole[half : n - half, :count] = vectors[half:]
+    whole[:half, count:] = root * odd_vectors
+    whole[n - half :, count:] = -root * odd_vectors[::-1]
+    return np.concatenate((values, odd_values)), whole

@@ -1,21 +1,34 @@
 """Promised classes: questions that are never refused, whatever else is asked before them.
 
-A promise keeps a *shadow* Y with ``Y >= X`` (the class's plan at its variance V0), ``Y >= P`` and ``diag Y <=
-cap``.  **Theorem** (design, 2b'): for a question of the class ``q' Y^-1 q <= V``, and ``P + lambda (Y -
-P)`` is Y at lambda = 1, so a price lambda <= 1 exists in the metric ``Y - P``; its release adds ``bb'/v
-<= lambda (Y - P)`` and P stays below Y.  Hence no question of the class is refused and no cell exceeds
-its cap, in any number and order, adaptive analysts included.  Everything else in the contract must see Y
-in place of P.
+A promise keeps a *reserve* R >= 0 beside the precision P of its view, so that ``P + R >= X``, the class's
+plan at its variance V0, and ``charge + R_cc <= cap`` in every cell.  **Theorem** (design, 2b' with ``Y = P
++ R``): for a question of the class ``q' (P + R)^-1 q <= V``, so a price lambda <= 1 exists in the metric R;
+its release adds ``bb'/v <= lambda R``, which comes out of R: what a cell has paid and what is held back of
+it stay the same in all.  Hence no question of the class is refused and no cell exceeds its cap, in any
+number and order, adaptive analysts included.
+
+What releases in the view say, ``S = B' V^-1 B`` in precision, comes out of R, in one of two ways.  Both keep
+the promise (``R' >= R - S`` and ``R' >= 0``), and within the reserve (``S <= R``) both are ``R - S``.
+
+* *offered*: the positive part of ``R - S``, which has the least trace of all that keep the promise.  Some
+  cells may hold back a little more than before, so it is for releases that were held against the promise
+  when they were made: :func:`defray.support.view.offer.offer`.
+* otherwise: ``R^1/2 (I - M)_+ R^1/2`` with ``M = R^-1/2 S R^-1/2``, which is at most R.  Of one release
+  (b, v) that is the design's ``R - min(1, v/g) bb'/v`` with ``g = b' R^-1 b``.  It takes next to nothing out
+  of an R that is singular.
+
+Releases elsewhere leave R as it is.  All must leave ``charge + R_cc <= cap``, which is all that the rest of a
+contract has to know of a promise.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, eigh, solve_triangular
 
 from defray.support.view.plan import Plan
 from defray.support.view.state import State
@@ -23,68 +36,92 @@ from defray.support.view.state import State
 Floats = NDArray[np.float64]
 
 MARGIN: Final = 2e-4
-"""Y starts above X by this part, so that a price of at most ``1 - MARGIN`` exists and survives rounding."""
+"""R starts above X by this part, so that a price of at most ``1 - MARGIN`` exists and survives rounding."""
 
-RESERVE: Final = 1e-3
-"""Y is raised for a release of choice up to this part below the cap; the rest takes numerical lifts."""
+SLACK: Final = 1e-3
+"""So much of the largest entry of X is held back of every cell beside R, for rounding."""
 
-LIFT: Final = 1e-8
-"""``Y - P`` counts as positive semidefinite down to this part of Y's largest diagonal entry."""
-
-TIGHT: Final = 1 - 1e-5
+TINY: Final = 1e-9
+"""This part of the largest entry of X counts as 0 of R: releases are priced by R with so much added."""
 
 
 @dataclass(frozen=True, eq=False)
 class Promise:
-    """The shadow Y of one class on one view.  Like a state it is a fold of releases, and never changes.
+    """The reserve R of one class on one view.  Like a state it is a fold of releases, and never changes.
 
-    ``held`` is diag Y: what the filter must count for each cell of this view, in precision.
+    ``slack`` is held back of every cell beside R; it pays for what rounding may cost: ``grain`` a release,
+    and what is taken out of R beyond 0, up to a few times ``tiny``.
     """
 
-    shadow: Floats
+    reserve: Floats
+    slack: float
+    tiny: float
+    grain: float = 0.0
 
     @classmethod
-    def of(cls, plan: Plan, variance: float) -> Promise:
-        """The promise to answer every question of the plan's class with this variance."""
-        return cls(plan.precision * ((1 + MARGIN) / variance))
+    def of(cls, plan: Plan, variance: float, grain: float = 0.0, slack: float = 0.0) -> Promise:
+        """The promise to answer every question of the plan's class with this variance, holding back
+        ``slack`` at the least for rounding."""
+        reserve = plan.precision * ((1 + MARGIN) / variance)
+        most = float(np.diag(reserve).max())
+        return cls(reserve, max(SLACK * most, slack), TINY * most, grain)
 
     @property
     def held(self) -> Floats:
-        return np.diag(self.shadow).copy()
+        """What the filter must count for each cell beside what it has paid, in precision."""
+        return np.maximum(np.diag(self.reserve), 0.0) + self.slack
 
-    def least(self, q: Floats) -> float:
-        """The variance that is always within reach for q, whatever is asked before: ``q' Y^-1 q``."""
-        return float(q @ cho_solve(cho_factor(self.shadow, check_finite=False), q))
+    def least(self, state: State, q: Floats) -> float:
+        """The variance that is always within reach for q, whatever else is asked: ``q' (P + R)^-1 q``."""
+        shadow = state.precision + self.reserve
+        return float(q @ cho_solve(cho_factor(shadow, check_finite=False), q))
 
-    def room(self, state: State) -> Floats:
-        """``Y - P``: a release with ``bb'/v`` below it leaves the promise and the cap intact."""
-        return np.asarray(self.shadow - state.precision)
+    @property
+    def metric(self) -> Floats:
+        """R, a little above 0: a release with ``bb'/v`` below it moves what is held back to what is paid."""
+        return _raised(self.reserve, self.tiny)
 
-    def after(self, state: State, b: Floats, variance: float) -> Promise:
-        """The promise after a release (b, v) on top of ``state``.
+    def after(self, b: Floats, variance: float) -> Promise:
+        """The promise after one release (b, v) that was held against it."""
+        return self.after_offered(b[None, :], np.array([variance]))
 
-        Y becomes ``Y + (1 - v/g)_+ bb'/v`` with ``g = b'(Y-P)^-1 b``.
+    def after_offered(self, rows: Floats, variances: Floats) -> Promise:
+        """The promise after releases that were held against it."""
+        return self._left(self.reserve - (rows / variances[:, None]).T @ rows, len(rows))
 
-        A release within the room leaves Y as it is.  Y is lifted by a multiple of the identity where rounding
-        has made ``Y - P`` indefinite.
-        """
-        shadow = self.shadow
-        tiny = LIFT * float(np.diag(shadow).max())
-        room = shadow - state.precision
-        diagonal = np.arange(len(room))
-        room[diagonal, diagonal] += tiny
-        lift = 0.0
-        while True:
-            try:
-                factor = cho_factor(room, lower=True, check_finite=False)
-                break
-            except LinAlgError:
-                lift += 2 * tiny
-                room[diagonal, diagonal] += 2 * tiny
-        g = float(b @ cho_solve(factor, b, check_finite=False))
-        rise = max(0.0, 1 - variance * TIGHT / g) if g > 0 else 0.0
-        if not rise and not lift:
-            return self
-        raised = shadow + np.outer(b * (rise / variance), b)
-        raised[diagonal, diagonal] += lift
-        return Promise(raised)
+    def after_others(self, rows: Floats, variances: Floats) -> Promise:
+        """The promise after other releases in its view: no cell holds back more than before."""
+        raised = self.tiny
+        while (factor := _factor(_raised(self.reserve, raised))) is None:
+            raised *= 2
+        white = solve_triangular(factor, rows.T, lower=True, check_finite=False)
+        said, vectors = eigh((white / variances) @ white.T, check_finite=False)
+        root = (factor @ vectors) * np.sqrt(np.clip(said, 0.0, 1.0))
+        return self._left(self.reserve - root @ root.T, len(rows))
+
+    def _left(self, reserve: Floats, releases: int) -> Promise:
+        """What is left of R, where that is not negative."""
+        slack = self.slack - releases * self.grain
+        if _factor(reserve) is None:
+            below, vectors = eigh(reserve, subset_by_value=(-np.inf, 0.0), check_finite=False)
+            raised = (vectors * -below) @ vectors.T
+            reserve = reserve + raised
+            rise = float(np.diag(raised).max())
+            if rise <= 8 * self.tiny:
+                slack -= rise
+        return replace(self, reserve=reserve, slack=max(slack, 0.0))
+
+
+def _raised(matrix: Floats, by: float) -> Floats:
+    raised = matrix.copy()
+    at = np.arange(len(raised))
+    raised[at, at] += by
+    return raised
+
+
+def _factor(matrix: Floats) -> Floats | None:
+    """The lower Cholesky factor; None where the matrix is not positive definite."""
+    try:
+        return np.asarray(cholesky(matrix, lower=True, check_finite=False))
+    except LinAlgError:
+        return None
