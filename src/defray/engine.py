@@ -259,9 +259,19 @@ class Engine:
                     for i in range(len(block.keys))
                 )
                 made.append(self._release(ask, purchase, tx, name, own))
-        for release in made:
-            last = release is made[-1]
-            tx.append(replace(release, settles=step.settles) if last else release)
+        for release in made[:-1]:
+            tx.append(release)
+        tx.append(self._settling(made[-1], step) if step.final else made[-1])
+
+    def _settling(self, release: Release, step: Step) -> Release:
+        """The release after which every absolute target of a count or a sum is met: that is claimed, and an
+        audit derives it again under the same public numbers."""
+        contract, note = self.contract, {**release.note, "met": True}
+        if contract.n_max is not None:
+            note["n_max"] = contract.n_max
+        if contract.m_floor is not None:
+            note["m_floor"] = str(contract.m_floor)
+        return replace(release, settles=step.settles, note=note)
 
     def _release(
         self,

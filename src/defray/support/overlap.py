@@ -110,7 +110,7 @@ class Overlap:
 
     def _known(self, block: Block) -> Sequence[Known]:
         """What all releases say of each cell; UNKNOWN where they do not say enough."""
-        if block.marginal is not None and not self._seen_from_view(block):
+        if self.by_residuals(block):
             return self._known_marginal(block)
         state, axes = self._view(block)
         if state is None or axes is None or len(block.keys) * axes.cells > 4 * WORK:
@@ -126,12 +126,20 @@ class Overlap:
             out[i] = self._said(state, known(state, q))
         return out
 
-    def certificate(self, block: Block, cell: int) -> tuple[State, Certificate] | None:
-        """How one cell follows from its view's releases; None where no view says anything."""
+    def by_residuals(self, block: Block) -> bool:
+        """Whether a block is a full GROUP BY that is answered from residuals."""
+        return block.marginal is not None and not self._seen_from_view(block)
+
+    def certificate(
+        self, block: Block, cell: int
+    ) -> tuple[State, NDArray[np.float64], Certificate] | None:
+        """How one cell, as a functional of a view's cells, follows from the view's releases; None where no
+        view says anything."""
         state, axes = self._view(block)
         if state is None or axes is None:
             return None
-        return state, known(state, self._questions(block, axes, [cell])[0])
+        question = self._questions(block, axes, [cell])[0]
+        return state, question, known(state, question)
 
     def _said(self, state: State, said: Certificate) -> Known:
         """What a view says, where its releases span the question."""
@@ -195,7 +203,7 @@ class Overlap:
     def _measure(
         self, block: Block, wanted: Mapping[int, Fraction], purse: Purse, charge: int
     ) -> tuple[Drawn, ...] | None:
-        if block.marginal is not None and not self._seen_from_view(block):
+        if self.by_residuals(block):
             alike = len(wanted) == len(block.keys) and len(set(wanted.values())) == 1
             variance = 1 / next(iter(wanted.values()))
             return self._measure_marginal(block, variance, purse, charge) if alike else None
