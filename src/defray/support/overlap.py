@@ -444,9 +444,10 @@ class Overlap:
         return (state if state.count else None), axes
 
     def homes(self, blocks: Sequence[Block]) -> list[Axes]:
-        """The views that a question's next steps may measure in."""
-        spaces = [(str(b.measure), self._cuts(b)) for b in blocks if not b.confirms]
-        found = [self.history.home(space, cuts) for space, cuts in spaces]
+        """The views that a question's next steps may measure in: where others' releases say something, since
+        beside its own alone nothing is better than the question itself."""
+        told = (self._view(b) for b in blocks if not b.confirms)
+        found = [axes for state, axes in told if state is not None]
         found += [self._promised_view(b, n)[1] for b in blocks for n in self._classes(b)]
         return list(dict.fromkeys(axes for axes in found if axes is not None))
 
