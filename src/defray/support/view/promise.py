@@ -8,14 +8,14 @@ it stay the same in all.  Hence no question of the class is refused and no cell 
 number and order, adaptive analysts included.
 
 What releases in the view say, ``S = B' V^-1 B`` in precision, comes out of R, in one of two ways.  Both keep
-the promise (``R' >= R - S`` and ``R' >= 0``), and within the reserve (``S <= R``) both are ``R - S``.
+the promise: ``R' >= R - S`` and ``R' >= 0``.
 
-* *offered*: the positive part of ``R - S``, which has the least trace of all that keep the promise.  Some
-  cells may hold back a little more than before, so it is for releases that were held against the promise
-  when they were made: :func:`defray.support.view.offer.offer`.
-* otherwise: ``R^1/2 (I - M)_+ R^1/2`` with ``M = R^-1/2 S R^-1/2``, which is at most R.  Of one release
-  (b, v) that is the design's ``R - min(1, v/g) bb'/v`` with ``g = b' R^-1 b``.  It takes next to nothing out
-  of an R that is singular.
+* *offered*: the positive part of ``R - S``, which has the least trace of all that keep the promise, and is
+  ``R - S`` within the reserve.  Some cells may hold back a little more than before, so it is for releases that
+  were held against the promise when they were made: :func:`defray.support.view.offer.offer`.
+* *others*: ``R - part * R^1/2 min(M, 1) R^1/2`` with ``M = R^-1/2 S R^-1/2``, which is at most R.  Of one
+  release (b, v) and part 1 that is the design's ``R - min(1, v/g) bb'/v`` with ``g = b' R^-1 b``.  It takes
+  nothing out of an R that is singular; hence the part.
 
 Releases elsewhere leave R as it is.  All must leave ``charge + R_cc <= cap``, which is all that the rest of a
 contract has to know of a promise.
@@ -43,6 +43,12 @@ SLACK: Final = 1e-3
 
 TINY: Final = 1e-9
 """This part of the largest entry of X counts as 0 of R: releases are priced by R with so much added."""
+
+PART: Final = 0.9
+"""So much of what other releases say comes out of R at the most."""
+
+SINGULAR: Final = 1e-6
+"""An R with an eigenvalue below this part of the largest entry of X is singular."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,12 +97,12 @@ class Promise:
 
     def after_others(self, rows: Floats, variances: Floats) -> Promise:
         """The promise after other releases in its view: no cell holds back more than before."""
-        raised = self.tiny
-        while (factor := _factor(_raised(self.reserve, raised))) is None:
-            raised *= 2
+        factor = _factor(self.reserve)
+        if factor is None or _factor(_raised(self.reserve, -self.tiny * SINGULAR / TINY)) is None:
+            return self._left(self.reserve, len(rows))
         white = solve_triangular(factor, rows.T, lower=True, check_finite=False)
         said, vectors = eigh((white / variances) @ white.T, check_finite=False)
-        root = (factor @ vectors) * np.sqrt(np.clip(said, 0.0, 1.0))
+        root = (factor @ vectors) * np.sqrt(PART * np.clip(said, 0.0, 1.0))
         return self._left(self.reserve - root @ root.T, len(rows))
 
     def _left(self, reserve: Floats, releases: int) -> Promise:
