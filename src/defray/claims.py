@@ -22,7 +22,7 @@ from defray.ledger.audit import Finding
 from defray.ledger.records import Release
 from defray.logbook import TOO_LONG, Logbook, Logged, asked, claimed_under
 
-EXACTLY: Final = 32
+EXACTLY: Final = 128
 """Up to so many (rows of an answer) x (releases so far) certificates are worked out in fractions as well;
 what is known rests on proved bounds of the same."""
 
