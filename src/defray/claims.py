@@ -22,7 +22,7 @@ from defray.ledger.audit import Finding
 from defray.ledger.records import Release
 from defray.logbook import TOO_LONG, Logbook, Logged, asked, claimed_under
 
-EXACTLY: Final = 128
+EXACTLY: Final = 32
 """Up to so many (rows of an answer) x (releases so far) certificates are worked out in fractions as well;
 what is known rests on proved bounds of the same."""
 
@@ -35,7 +35,7 @@ _UNREADABLE: Final = (KeyError, TypeError, ValueError, ArithmeticError, Attribut
 def unfounded(contract: Contract, newest: Sequence[Logged]) -> Iterator[Finding]:
     """What was claimed, but does not follow from the releases of the newest data version.  ``contract`` is
     one with its declared domain."""
-    book = Logbook(contract)
+    book = Logbook(contract, valued=False)
     asks: dict[str, Ask | str | None] = {}
     for i, one in enumerate(newest):
         release = one.release

@@ -70,9 +70,10 @@ def _charge(regions: Mapping[str, Any], charged: float) -> str:
         return f"every cell of the domain paid {rho(charged)} rho; {fell}"
     where = ", ".join(f"{name} = {label(value)}" for name, value in regions["dearest"].items())
     over = " x ".join(regions["columns"])
+    half = f"half of them at most {rho(regions['median_rho'])}"
     return (
         f"{regions['paying']:,} of {regions['cells']:,} cells of {over} paid: the dearest "
-        f"({where}) {rho(regions['dearest_rho'])} rho, half of them at most {rho(regions['median_rho'])}; {fell}"
+        f"({where}) {rho(regions['dearest_rho'])} rho, {half}; {fell}"
     )
 
 

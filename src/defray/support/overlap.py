@@ -68,13 +68,15 @@ left."""
 @dataclass(frozen=True, eq=False)
 class Overlap:
     """The transcript of one data version as overlapping releases; ``rho`` is the contract's, ``unit_rows``
-    the rows of a privacy unit.  Where ``scanned`` is given, only these views can be measured."""
+    the rows of a privacy unit.  Where ``scanned`` is given, only these views can be measured.  Where it is
+    not ``valued``, views say how precisely a question is known and leave its value 0."""
 
     history: History
     room: Room
     rho: Fraction
     unit_rows: int
     scanned: Collection[Axes] | None = None
+    valued: bool = True
 
     lift: ClassVar[Fraction] = Fraction(1 / AIM**2)
     """What is topped up beside other releases is wanted so much more precisely."""
@@ -128,6 +130,8 @@ class Overlap:
         if not spread or bias > ROUNDING * spread:
             return UNKNOWN
         precision = dyadic_down(Fraction(1 / (spread + WORTH * bias) ** 2))
+        if not self.valued:
+            return self._as_known(precision, Fraction(0), {self.history.seq})
         used = said.weights != 0
         rows = state.ids[used].tolist()
         value = combined(said.weights[used], [self.history.values[i] for i in rows])
