@@ -55,20 +55,26 @@ def _dearest(bought: Sequence[Release], domain: Domain, rho: Fraction) -> int:
     return charges_of(bought, domain, rho).worst()
 
 
-def regions_of(bought: Sequence[Release], domain: Domain, rho: Fraction) -> dict[str, Any]:
-    """Where an ask was charged: how many cells of which columns paid, and the dearest of them.  What all
-    cells paid alike is ``everywhere_rho``."""
+def regions_of(
+    bought: Sequence[Release], before: Sequence[Release], domain: Domain, rho: Fraction
+) -> dict[str, Any]:
+    """Where an ask was charged: how many cells of which columns paid, the dearest of them, and what half of
+    them paid at most.  What all cells paid alike is ``everywhere_rho``.  ``rose_rho`` is by how much what the
+    dearest cell of the whole domain has paid rose: the balance fell by that."""
     import numpy as np
 
     from defray.support.charges import DENSE
 
     charges = charges_of(bought, domain, rho)
+    had = charges_of(before, domain, rho)
+    rose = had.plus([((), charges.everywhere), *charges.sets().items()]).worst() - had.worst()
     columns = tuple(sorted({i for attributes in charges.sets() for i in attributes}))
     cells = prod(domain.widths[i] for i in columns)
     out: dict[str, Any] = {
         "columns": [domain.names[i] for i in columns],
         "dearest_rho": float(rho_of(charges.worst(), rho)),
         "everywhere_rho": float(rho_of(charges.everywhere, rho)),
+        "rose_rho": float(rho_of(rose, rho)),
     }
     if columns and cells <= DENSE:
         paid = charges.paid(columns)
@@ -76,6 +82,7 @@ def regions_of(bought: Sequence[Release], domain: Domain, rho: Fraction) -> dict
         out |= {
             "cells": cells,
             "paying": int((paid > 0).sum()),
+            "median_rho": float(rho_of(int(np.median(paid)), rho)),
             "dearest": {
                 domain.names[c]: domain.columns[c].label(int(atom))
                 for c, atom in zip(columns, place, strict=True)
@@ -114,7 +121,10 @@ def by_value(
             "spent_rho": float(rho_of(max(strip[low:high]), rho)),
             "remaining_rho": float(rho_of(max(cap - max(strip[low:high]), 0), rho)),
         }
-        for low, high in runs_of(strip, RUNS)
+        for low, high in [
+            *runs_of(strip[: column.proper], RUNS),
+            *((i, i + 1) for i in range(column.proper, column.width)),  # OTHER and NULL
+        ]
     ]
 
 

@@ -35,7 +35,7 @@ _UNREADABLE: Final = (KeyError, TypeError, ValueError, ArithmeticError, Attribut
 def unfounded(contract: Contract, newest: Sequence[Logged]) -> Iterator[Finding]:
     """What was claimed, but does not follow from the releases of the newest data version.  ``contract`` is
     one with its declared domain."""
-    book = Logbook(contract)
+    book = Logbook(contract, valued=False)
     asks: dict[str, Ask | str | None] = {}
     for i, one in enumerate(newest):
         release = one.release

@@ -88,6 +88,11 @@ def _told(
 ) -> dict[str, Any]:
     total, domain, last = book.contract.rho, book.contract.domain, bought[-1].release
     names = {one.seq for one in bought}
+    before = [
+        one.release
+        for one in book.logged.values()
+        if one.seq not in names and one.release.purse == last.purse
+    ]
     charged = rho_of(paid_for([one.release for one in bought], domain, total), total)
     by_aggregate = [
         max((r.scratch for r in rows if r.aggregate == j), default=Fraction(0))
@@ -108,11 +113,14 @@ def _told(
         "paid_before": _paid_before(charged, scratch),
         "paid_by": [str(seq) for seq in shares if seq not in names],
         "bought": [str(one.seq) for one in bought],
-        "regions": regions_of([one.release for one in bought], domain, total),
+        "regions": regions_of([one.release for one in bought], before, domain, total),
         "releases": [
             _release(book, seq, share, rows, names) for seq, share in shares.items()
         ],
-        "rows": [_row(book, ask, row, names, charged) for row in rows],
+        "rows": [
+            _row(ask, row, cost)
+            for row, cost in zip(rows, _costs(book, rows, names, charged), strict=True)
+        ],
     }  # fmt: skip
 
 
@@ -130,12 +138,7 @@ def _paid_before(charged: Fraction, scratch: Fraction) -> float:
     return float(max(1 - charged / scratch, Fraction(0))) if scratch else 0.0
 
 
-def _row(
-    book: Logbook, ask: Ask, row: ExplainedRow, bought: Collection[int], whole: Fraction
-) -> dict[str, Any]:
-    charged = min(
-        whole, sum((_cost(book, row, s) for s in row.releases if s in bought), Fraction(0))
-    )
+def _row(ask: Ask, row: ExplainedRow, charged: Fraction) -> dict[str, Any]:
     estimate = row.estimate
     known = estimate.value is not None
     return {
@@ -218,17 +221,35 @@ def measured(release: Release, domain: Domain, regions: Regions) -> str:
     return what + (f" by {by}" if by else "") + (f" where {where}" if where else " of all rows")
 
 
-def _cost(book: Logbook, row: ExplainedRow, seq: int) -> Fraction:
-    """What a release cost the row that it was bought for, in rho."""
-    release, total = book.logged[seq].release, book.contract.rho
-    places = row.used(seq)
-    if release.weights["kind"] != "region" or places is None:
-        return rho_of(release.charge, total)
+def _costs(
+    book: Logbook, rows: Sequence[ExplainedRow], bought: Collection[int], whole: Fraction
+) -> list[Fraction]:
+    """What each row was charged, in rho: of what it rests on, what was bought for it.  Mixtures and residuals
+    are charged together, to their dearest cell; never more than the whole ask."""
+    contract = book.contract
+    joint: dict[tuple[int, ...], int] = {}
+
+    def cost(row: ExplainedRow) -> Fraction:
+        mine = [seq for seq in row.releases if seq in bought]
+        alone = {seq: row.used(seq) for seq in mine}
+        shared = tuple(seq for seq in mine if _kind(book, seq) != "region")
+        if shared not in joint:
+            made = [book.logged[seq].release for seq in shared]
+            joint[shared] = paid_for(made, contract.domain, contract.rho)
+        own = (_of_places(book, s, p or set()) for s, p in alone.items() if s not in shared)
+        return min(whole, rho_of(joint[shared] + sum(own), contract.rho))
+
+    return [cost(row) for row in rows]
+
+
+def _kind(book: Logbook, seq: int) -> str:
+    kind: str = book.logged[seq].release.weights["kind"]
+    return kind
+
+
+def _of_places(book: Logbook, seq: int, places: Collection[int]) -> int:
+    """What the dearest of some groups of a region paid, in quanta."""
+    release = book.logged[seq].release
     noises = [s for p in places if (s := release.sigmas[p]) is not None]
-    return max(
-        (
-            rho_of(min(charge_for(release.reach**2, s, total), release.charge), total)
-            for s in noises
-        ),
-        default=Fraction(0),
-    )
+    costs = [charge_for(release.reach**2, s, book.contract.rho) for s in noises]
+    return min(max(costs, default=0), release.charge)

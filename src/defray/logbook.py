@@ -45,10 +45,12 @@ class Logged:
 
 class Logbook:
     """What the releases of a data version say, as they come (:meth:`add`).  ``contract`` is one with the
-    version's declared domain."""
+    version's declared domain.  Where it is not ``valued``, what many releases say of a question has its
+    precision only."""
 
-    def __init__(self, contract: Contract) -> None:
+    def __init__(self, contract: Contract, *, valued: bool = True) -> None:
         self.contract = contract
+        self.valued = valued
         self.regions = Regions(contract.domain.widths)
         self.logged: dict[int, Logged] = {}
         self.known: dict[bytes, Known] = {}
@@ -87,7 +89,8 @@ class Logbook:
         contract = self.contract
         rows = float(contract.n_max or N_MAX)
         history = History(contract.domain, self.regions, rows)
-        return Overlap(history, Room({}, {}), contract.rho, contract.unit.max_rows)
+        room, rows_of_unit = Room({}, {}), contract.unit.max_rows
+        return Overlap(history, room, contract.rho, rows_of_unit, valued=self.valued)
 
     def _items(self) -> Iterator[Item]:
         from defray.past import item_of
@@ -100,7 +103,7 @@ class Logbook:
         """The same releases, under another bound on the table's rows."""
         if n_max == self.contract.n_max:
             return self
-        other = Logbook(replace(self.contract, n_max=n_max))
+        other = Logbook(replace(self.contract, n_max=n_max), valued=self.valued)
         for one in self.logged.values():
             other.add(one)
         return other

@@ -13,7 +13,7 @@ import pytest
 
 from defray.claims import unfounded
 from defray.core.target import two_sided
-from defray.errors import NotFound
+from defray.errors import BudgetRefused, NotFound
 from defray.ledger.records import Release
 from defray.logbook import Logged, derived_fields, releases
 from defray.session import Session
@@ -299,8 +299,8 @@ def test_the_balance_of_a_column_is_by_region(tmp_path: Path):
         assert found["by"]["column"] == "age"
         told = {v["from"]: v for v in found["by"]["values"]}
         assert [(v["from"], v["to"]) for v in told.values()] == [
-            (0, 29), (30, 59), (60, None)
-        ] or len(told) == 4  # fmt: skip
+            (0, 29), (30, 59), (60, 120), (None, None)
+        ]  # fmt: skip
         assert told[0]["spent_rho"] == pytest.approx(0.2)
         assert told[30]["remaining_rho"] == 1
         assert sum(v["values"] for v in told.values()) == 122
@@ -314,12 +314,29 @@ def test_a_balance_by_column_before_the_first_question(tmp_path: Path):
         assert [(v["from"], v["spent_rho"]) for v in values] == [("F", 0), ("M", 0), (None, 0)]
 
 
+def test_a_refusal_speaks_of_the_region(tmp_path: Path):
+    young = "SELECT COUNT(*) FROM people WHERE age < 30"
+    with people(tmp_path, 'rho = 1\nsupport = "linear"', 2000) as session:
+        session.ask(young, rho=0.9)
+        with pytest.raises(BudgetRefused, match=r"0\.1 of .* remain for this region") as refused:
+            session.ask(young, within=0.1)
+        assert "defray balance --by age" in refused.value.hint
+        assert session.ask("SELECT COUNT(*) FROM people WHERE age >= 30", rho=0.9).charged_rho
+
+
+def test_under_exact_support_no_refusal_speaks_of_regions(tmp_path: Path):
+    with people(tmp_path, 'rho = 1\nsupport = "exact"', 2000) as session:
+        with pytest.raises(BudgetRefused, match="answers remain \\(") as refused:
+            session.ask("SELECT COUNT(*) FROM people WHERE age < 30", within=0.1)
+        assert "--by" not in refused.value.hint
+
+
 def test_under_exact_support_all_regions_are_charged_alike(tmp_path: Path):
     with people(tmp_path, 'rho = 1\nsupport = "exact"', 2000) as session:
         session.ask("SELECT COUNT(*) FROM people WHERE age < 30", rho=0.2)
         found = session.balance(by="age")
         assert "least_charged" not in found
-        assert [v["spent_rho"] for v in found["by"]["values"]] == [pytest.approx(0.2)]
+        assert [v["spent_rho"] for v in found["by"]["values"]] == [pytest.approx(0.2)] * 2
 
 
 # -- consistency -----------------------------------------------------------------------------------

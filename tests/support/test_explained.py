@@ -10,8 +10,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from defray.support.explained import Explained, Term, explained, of_own
+from defray.support.explained import Explained, Term, deviation_of, explained, of_own
 from defray.support.history import PLACES, Item
+from defray.support.view.certificate import exactly
 from defray.support.view.state import Row
 from tests.support.overlapping import CELLS, DOMAIN, Told, ask, told
 from tests.support.test_overlap import QUESTIONS, asked
@@ -95,6 +96,16 @@ def test_a_certificate_with_another_weight_does_not_stand(sequence) -> None:
             assert not worse.stands
             assert not replace(made, deviation=Fraction(1, 100), rows=Fraction(LARGEST)).stands
             assert not replace(made, precision=made.precision * Fraction(1001, 1000)).stands
+
+
+@given(st.data())
+def test_the_deviation_is_exact(data) -> None:
+    k, m = data.draw(st.integers(0, 4)), data.draw(st.integers(1, 5))
+    floats = st.floats(-1e6, 1e6, allow_subnormal=False)
+    rows = np.array([[data.draw(floats) for _ in range(m)] for _ in range(k)]).reshape(k, m)
+    q = np.array([data.draw(floats) for _ in range(m)])
+    weights = np.array([data.draw(floats) for _ in range(k)])
+    assert deviation_of(rows, q, weights) == max(map(abs, exactly(rows, q, weights)))
 
 
 @given(st.lists(st.fractions(Fraction(1, 1000), 1000), min_size=1, max_size=5))

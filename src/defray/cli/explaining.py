@@ -45,10 +45,12 @@ def show(told: Mapping[str, Any]) -> None:
 def _sentence(told: Mapping[str, Any]) -> str:
     charged = f"it charged {rho(told['charged_rho'])} rho"
     scratch = f"{rho(told['from_scratch_rho'])} rho where nothing is known"
-    if not told["paid_by"] or not told["paid_before"]:
+    if not told["paid_by"]:
         return f"nothing of this answer was paid before: {charged}"
-    share = percent(round(told["paid_before"], 2))
     by = _named([r for r in told["releases"] if not r["now"]])
+    if not told["paid_before"]:
+        return f"{by} tell part of this answer, which let it charge cells that had paid less: {charged}"
+    share = percent(round(told["paid_before"], 2))
     return f"{share} of this answer was already paid by {by}: {charged} in place of {scratch}"
 
 
@@ -63,13 +65,15 @@ def _named(before: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _charge(regions: Mapping[str, Any], charged: float) -> str:
+    fell = f"the balance fell by {rho(regions['rose_rho'])}"
     if "cells" not in regions:
-        return f"every cell of the domain paid {rho(charged)} rho"
+        return f"every cell of the domain paid {rho(charged)} rho; {fell}"
     where = ", ".join(f"{name} = {label(value)}" for name, value in regions["dearest"].items())
     over = " x ".join(regions["columns"])
+    half = f"half of them at most {rho(regions['median_rho'])}"
     return (
-        f"{regions['paying']:,} of {regions['cells']:,} cells of {over} paid; the dearest "
-        f"({where}) {rho(regions['dearest_rho'])} rho"
+        f"{regions['paying']:,} of {regions['cells']:,} cells of {over} paid: the dearest "
+        f"({where}) {rho(regions['dearest_rho'])} rho, {half}; {fell}"
     )
 
 
@@ -122,7 +126,7 @@ def _releases(releases: Sequence[Mapping[str, Any]]) -> None:
     table.add_column("it measured", overflow="fold")
     full = "#" if screen.plain() else "█"
     for r in releases:
-        length = max(1, round(BAR * r["share"])) if r["share"] else 0
+        length = max(round(BAR * r["share"]), r["share"] >= TELLING)
         used = f"{r['used']:,}" if r["used"] == r["values"] else f"{r['used']:,} of {r['values']:,}"
         table.add_row(
             r["id"],

@@ -40,7 +40,8 @@ def refusal_of(
     needed = rho_of(rationed.lacking, funds.total)
     best = best_goals(ask, moment) if search else None
     if needed > funds.answer and not rationed.price.step.fits:
-        return over_budget(ask, needed, funds.answer, moment.scarcity.cap, best)
+        regional = moment.overlap is not None
+        return over_budget(ask, needed, funds.answer, moment.scarcity.cap, best, regional=regional)
     return held_back(ask, needed, funds.answer, reason(rationed, moment.scarcity), best)
 
 
@@ -107,16 +108,28 @@ def _promised(ask: Ask, moment: Moment, best: Ask | None) -> Ask | None:
 
 
 def over_budget(
-    ask: Ask, asked: Fraction, available: Fraction, cap: Fraction, best: Mapping[str, str] | None
+    ask: Ask,
+    asked: Fraction,
+    available: Fraction,
+    cap: Fraction,
+    best: Mapping[str, str] | None,
+    *,
+    regional: bool = False,
 ) -> BudgetRefused:
-    """The answer purse does not hold what the residual costs."""
+    """The answer purse does not hold what the residual costs; ``regional``: in the region that is asked
+    about, while another may hold more."""
     if best is None:
         hint = "ask for less accuracy or fewer groups; answers already bought stay free"
     else:
         hint = f"the best accuracy that still fits is {_shown(ask, best)}"
+    here = ""
+    if regional:
+        here = " for this region"
+        column = next((a for b in ask.compiled.blocks for a in b.attributes), "COLUMN")
+        hint += f"; another region may have more left: defray balance --by {column}"
     return BudgetRefused(
         f"this needs {show_rho(asked)} rho; {show_rho(available)} of the contract's "
-        f"{show_rho(cap)} rho for answers remain ({show_rho(asked - available)} too little)",
+        f"{show_rho(cap)} rho for answers remain{here} ({show_rho(asked - available)} too little)",
         hint=hint,
         limit="contract, answer budget",
         asked=float(asked),

@@ -27,7 +27,7 @@ from defray.support.marginal.certificate import Release as Residual
 from defray.support.marginal.certificate import certify
 from defray.support.marginal.residuals import Columns
 from defray.support.overlap import WORTH, Overlap
-from defray.support.view.certificate import Certificate, exactly
+from defray.support.view.certificate import Certificate
 from defray.support.view.state import State
 
 Way = Literal["own releases", "view", "residuals"]
@@ -143,8 +143,33 @@ def of_view(
     )
     deviation = Fraction(certificate.deviation)
     if len(used) * len(q) <= exact:
-        deviation = max(map(abs, exactly(state.rows[used], q, weights)))
+        deviation = deviation_of(state.rows[used], q, certificate.weights[used])
     return Explained("view", terms, deviation, Fraction(state.n_max), precision)
+
+
+def deviation_of(
+    rows: NDArray[np.float64], q: NDArray[np.float64], weights: NDArray[np.float64]
+) -> Fraction:
+    """The largest ``|q - sum w b|`` of any cell, exactly: floats are whole numbers of a power of two.
+
+    >>> deviation_of(np.array([[0.5, 2.0]]), np.array([1.0, 1.0]), np.array([0.25]))
+    Fraction(7, 8)
+    """
+    (b, low), (w, fine), (wanted, grain) = _whole(rows), _whole(weights), _whole(q)
+    common = min(low + fine, grain)
+    total = (w @ b) * 2 ** (low + fine - common) if len(w) else 0
+    most = max(abs(x) for x in (wanted * 2 ** (grain - common) - total).tolist())
+    return Fraction(most) * Fraction(2) ** common
+
+
+def _whole(table: NDArray[np.float64]) -> tuple[NDArray[np.object_], int]:
+    """Floats as whole numbers of ``2**e``."""
+    parts, exponents = np.frexp(table)
+    used = exponents[parts != 0]
+    least = int(used.min()) - 53 if used.size else 0
+    shifts = np.maximum(exponents - 53 - least, 0).astype(object)
+    numbers = np.ldexp(parts, 53).astype(np.int64).astype(object)
+    return np.asarray(numbers * 2**shifts, object), least
 
 
 def of_residuals(

@@ -74,7 +74,8 @@ left."""
 class Overlap:
     """The transcript of one data version as overlapping releases; ``rho`` is the contract's, ``unit_rows``
     the rows of a privacy unit.  Where ``scanned`` is given, only these views can be measured.  Of the
-    contract's promises the first ``kept`` are kept; what they hold back is in ``room``."""
+    contract's promises the first ``kept`` are kept; what they hold back is in ``room``.  Where it is not
+    ``valued``, views say how precisely a question is known and leave its value 0."""
 
     history: History
     room: Room
@@ -82,6 +83,7 @@ class Overlap:
     unit_rows: int
     scanned: Collection[Axes] | None = None
     kept: int = 0
+    valued: bool = True
 
     lift: ClassVar[Fraction] = Fraction(1 / AIM**2)
     """What is topped up beside other releases is wanted so much more precisely."""
@@ -147,6 +149,8 @@ class Overlap:
         if not spread or bias > TRUSTED * spread:
             return UNKNOWN
         precision = dyadic_down(Fraction(1 / (spread + WORTH * bias) ** 2))
+        if not self.valued:
+            return self._as_known(precision, Fraction(0), {self.history.seq})
         used = said.weights != 0
         rows = state.ids[used].tolist()
         value = combined(said.weights[used], [self.history.values[i] for i in rows])
