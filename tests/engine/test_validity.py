@@ -102,7 +102,9 @@ def test_a_confirmation_is_independent_of_what_is_known_and_credited_later(tmp_p
 
 
 def test_averages_and_percentages_can_be_confirmed_and_looked_at(tmp_path: Path):
-    own = 'support = "exact"'  # else an earlier answer may rest on others' releases: no look at this
+    own = (
+        'support = "exact"'  # else an earlier answer may rest on others' releases: no look at this
+    )
     with people(tmp_path, f"rho = 1000\nm_floor = 50\nxi = 0.01\n{own}") as session:
         questions = ["SELECT AVG(income) FROM people WHERE age >= 30 ERROR WITHIN 800",
                      f"{SQL} ERROR WITHIN 2%"]  # fmt: skip
