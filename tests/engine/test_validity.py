@@ -209,6 +209,6 @@ def test_racing_asks_take_no_more_looks_than_declared(tmp_path: Path):
 
         with ThreadPoolExecutor(6) as pool:
             outcomes = list(pool.map(ask, (60, 50, 40, 30, 20, 10)))
-        assert len(session.history()) == 2
+        assert len(session.history()) in (1, 2)  # the tightest may come first
         assert "refused" in outcomes or outcomes == ["answered"] * 6
         assert session.audit().ok

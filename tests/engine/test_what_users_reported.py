@@ -114,11 +114,12 @@ def test_a_list_may_repeat_what_has_no_exact_price(tmp_path: Path):
         share = "SELECT COUNT(*) FROM people WHERE age > 20 ERROR WITHIN 1%"
         exact = "SELECT COUNT(*) FROM people WHERE age > 20 ERROR WITHIN 30"
         quotes = session.quote_all([average, average, share, share, exact])
-        assert [q.exact for q in quotes] == [False, True, False, True, False]
-        assert quotes[1].charged_rho == quotes[3].charged_rho == 0
+        assert not any(q.exact for q in quotes)  # whether the first will be met is not known yet
         for sql, quote in zip([average, average, share, share, exact], quotes, strict=True):
             paid = session.ask(sql).charged_rho
             assert quote.low_rho <= paid <= quote.high_rho * (1 + 1e-12)
+        again = session.quote_all([average, share, exact])
+        assert all(q.exact and q.fits and q.charged_rho == 0 for q in again)
 
 
 def test_the_best_that_fits_is_told_for_groups_that_the_question_excludes_too(tmp_path: Path):
