@@ -11,7 +11,7 @@ What releases in the view say, ``S = B' V^-1 B`` in precision, comes out of R, i
 the promise: ``R' >= R - S`` and ``R' >= 0``.
 
 * *offered*: the positive part of ``R - S``, which has the least trace of all that keep the promise, and is
-  ``R - S`` within the reserve.  Some cells may hold back a little more than before, so it is for releases that
+  ``R - S`` within the reserve.  Some cells may hold back a little more than before, so it is for those that
   were held against the promise when they were made: :func:`defray.support.view.offer.offer`.
 * *others*: ``R - part * R^1/2 min(M, 1) R^1/2`` with ``M = R^-1/2 S R^-1/2``, which is at most R.  Of one
   release (b, v) and part 1 that is the design's ``R - min(1, v/g) bb'/v`` with ``g = b' R^-1 b``.  It takes
