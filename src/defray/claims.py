@@ -9,9 +9,9 @@ the certificate.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
-from defray.controller.ask import Ask
+from defray.controller.ask import Ask, Held
 from defray.controller.explain import explain_rows
 from defray.controller.linear import Linear
 from defray.controller.rules import rules_of
@@ -51,8 +51,9 @@ def unfounded(contract: Contract, newest: Sequence[Logged]) -> Iterator[Finding]
 
 
 def _misplaced(release: Release) -> Iterator[str]:
-    """A mixture of cells is drawn on the lattice of its weights (of half of it where values are halves)."""
-    if release.weights["kind"] == "cells":
+    """A mixture of cells that was bought for a question is drawn on the lattice of its weights, or of half
+    of it where values are halves."""
+    if release.weights["kind"] == "cells" and "aim" in release.note:
         halves = release.step - release.weights["bits"]
         if halves not in (0, 1) or (halves and not release.measure.startswith("centred")):
             yield f"its step is {release.step}, but its weights have {release.weights['bits']} bits"
@@ -67,7 +68,23 @@ def _wrong(book: Logbook, release: Release, asks: dict[str, Ask | str | None]) -
     yield from _settled(ask, release)
     if release.note.get("met") is not True:
         return
-    held = book.held(ask, linear=release.by_cell)
+    linear, views = release.by_cell, list[Any]()
+    held = book.held(ask, linear=linear)
+    if linear and any(_unmet(ask, held)):
+        views = book.views_of(
+            release.ask
+        )  # a promise that is declared no more, or a view that outgrew
+        held = book.held(ask, linear=linear, views=views)
+    yield from _unmet(ask, held)
+    if len(book.logged) * len(ask.compiled.cells) <= EXACTLY:
+        for row in explain_rows(ask, held, book.own, views=views):
+            if not all(part.explained.stands for part in row.parts):
+                alias = ask.compiled.question.aggregates[row.aggregate].alias
+                yield f"the log does not bear the certificate of {alias}{_of(ask, row.cell)}"
+
+
+def _unmet(ask: Ask, held: Held) -> Iterator[str]:
+    """Absolute targets of counts and sums that are not met."""
     for j, rule in enumerate(rules_of(ask)):
         if not isinstance(rule, Linear) or not isinstance(rule.goal, Within):
             continue
@@ -75,11 +92,6 @@ def _wrong(book: Logbook, release: Release, asks: dict[str, Ask | str | None]) -
         for i, empty in enumerate(rule.block("count").empty):
             if not empty and not rule.estimate(i, held).half_width <= amount * (1 + SLACK):
                 yield f"the log does not bear {alias} within {rule.goal}{_of(ask, i)}"
-    if len(book.logged) * len(ask.compiled.cells) <= EXACTLY:
-        for row in explain_rows(ask, held, book.own):
-            if not all(part.explained.stands for part in row.parts):
-                alias = ask.compiled.question.aggregates[row.aggregate].alias
-                yield f"the log does not bear the certificate of {alias}{_of(ask, row.cell)}"
 
 
 def _settled(ask: Ask, release: Release) -> Iterator[str]:

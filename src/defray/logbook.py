@@ -5,7 +5,7 @@ Nothing that is kept beside the log is believed: folds and views are made again 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from defray.support.known import UNKNOWN, Known, credited
 from defray.transcript import can_overlap
 
 if TYPE_CHECKING:
+    from defray.support.axes import Axes
     from defray.support.explained import Own
     from defray.support.history import Item
     from defray.support.overlap import Overlap
@@ -83,12 +84,14 @@ class Logbook:
     def _nothing(self) -> Overlap:
         from defray.past import N_MAX
         from defray.support.history import History
-        from defray.support.overlap import Overlap
+        from defray.support.overlap import AIM, Overlap
+        from defray.support.promised import Reserves, commitments_of
         from defray.support.room import Room
 
         contract = self.contract
         rows = float(contract.n_max or N_MAX)
-        history = History(contract.domain, self.regions, rows)
+        promised = Reserves.of(commitments_of(contract, AIM**2))
+        history = History(contract.domain, self.regions, rows, promised=promised)
         room, rows_of_unit = Room({}, {}), contract.unit.max_rows
         return Overlap(history, room, contract.rho, rows_of_unit, valued=self.valued)
 
@@ -108,12 +111,30 @@ class Logbook:
             other.add(one)
         return other
 
-    def held(self, ask: Ask, *, linear: bool) -> Held:
-        """What is known of a question now; ``linear``: all releases of its measures count."""
+    def views_of(self, ask: str) -> list[Axes]:
+        """The views that the releases of an ask were measured in, as their weights say."""
+        from defray.past import axes_of
+
+        found = [one.release for one in self.logged.values() if one.release.ask == ask]
+        cells = [r for r in found if r.weights["kind"] == "cells"]
+        return list(dict.fromkeys(axes_of(r, self.contract.domain) for r in cells))
+
+    def held(self, ask: Ask, *, linear: bool, views: Sequence[Axes] = ()) -> Held:
+        """What is known of a question now; ``linear``: all releases of its measures count, also in these
+        ``views``."""
         compiled = ask.compiled
         known = [[self.known.get(key, UNKNOWN) for key in block.keys] for block in compiled.blocks]
         held = Held(known, {m: self.known[m] for m in ask.marks if m in self.known})
-        return held.with_overlap(compiled, self.overlap) if linear and can_overlap(ask) else held
+        if not linear or not can_overlap(ask):
+            return held
+        wide = held.with_overlap(compiled, self.overlap)
+        told = [list(row) for row in wide.known]
+        for block, row in zip(compiled.blocks, told, strict=True):
+            for seen in self.overlap.known_in(block, views):
+                row[:] = [
+                    max(pair, key=lambda k: k.precision) for pair in zip(row, seen, strict=True)
+                ]
+        return replace(wide, known=told) if views else wide
 
 
 def asked(release: Release, contract: Contract, regions: Regions) -> Ask:

@@ -113,6 +113,13 @@ def appended(view: View) -> bool:
     return hasattr(view, "append")
 
 
+def axes_of(release: Release, domain: Domain) -> Axes:
+    """The view that a mixture of cells was measured in."""
+    columns = tuple(domain.names.index(name) for name in release.attributes)
+    starts = tuple(None if s is None else tuple(s) for s in release.weights["classes"])
+    return Axes(columns, starts, tuple(domain.widths[c] for c in columns))
+
+
 def item_of(seq: int, release: Release, domain: Domain, regions: Regions) -> Item:
     """A logged release as functionals of the declared domain.  ValueError where its weights do not fit."""
     weights, measure = release.weights, Measure.parse(release.measure)
@@ -135,10 +142,9 @@ def item_of(seq: int, release: Release, domain: Domain, regions: Regions) -> Ite
     if weights["kind"] == "cells":
         assert release.precisions[0] is not None
         assert release.values[0] is not None
-        starts = tuple(None if s is None else tuple(s) for s in weights["classes"])
         return cells_item(
             measure,
-            Axes(columns, starts, tuple(domain.widths[c] for c in columns)),
+            axes_of(release, domain),
             weights["steps"],
             weights["bits"],
             seq=seq,

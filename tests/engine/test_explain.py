@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from defray.claims import unfounded
 from defray.core.target import two_sided
@@ -17,7 +19,7 @@ from defray.errors import BudgetRefused, NotFound
 from defray.ledger.records import Release
 from defray.logbook import Logged, derived_fields, releases
 from defray.session import Session
-from tests.tables import open_session, people, write_contract, write_people
+from tests.tables import COLUMNS, open_session, people, write_contract, write_people
 
 TOP = "rho = 1\nn_max = 100000\nm_floor = 100"
 
@@ -364,3 +366,62 @@ def test_a_parent_is_the_sum_of_its_children(tmp_path: Path, where: str, _and: s
         assert whole.charged_rho == parts.charged_rho == 0
         total = sum(row.value for row in parts)
         assert total == pytest.approx(whole.value, rel=1e-9)
+
+
+# -- promises --------------------------------------------------------------------------------------
+
+
+def test_promised_answers_are_explained_and_borne_also_when_the_promise_is_declared_no_more(
+    tmp_path: Path,
+):
+    promise = '[[promise]]\ncolumns = ["sex"]\nkind = ["subsets"]\nwithin = 100\n'
+    write_people(tmp_path, 2000)
+    kept = write_contract(tmp_path, TOP, columns=COLUMNS + promise)
+    asked = [
+        ("SELECT COUNT(*) FROM people WHERE sex = 'F'", 100),
+        ("SELECT sex, COUNT(*) FROM people GROUP BY sex", 120),
+        ("SELECT COUNT(*) FROM people WHERE age >= 40 AND sex = 'M'", 60),
+        ("SELECT COUNT(*) FROM people WHERE sex IN ('F', 'M')", 100),
+        ("SELECT COUNT(*) FROM people WHERE sex = 'M'", 40),
+    ]
+    with open_session(kept) as session:
+        for sql, within in asked:
+            answer = session.ask(sql, within=within)
+            if answer.charged_rho:
+                told = session.explain(session.history()[-1]["id"])
+                assert [r["value"] for r in told["rows"]] == [r.value for r in answer]
+                assert all(part["stands"] for r in told["rows"] for part in r["parts"])
+        assert session.audit().ok
+    with open_session(write_contract(tmp_path, TOP)) as session:
+        assert session.audit().ok
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["", "age < {}", "age BETWEEN 10 AND {}", "sex = 'F' AND age >= {}"]),
+            st.integers(11, 110),
+            st.sampled_from(["", "sex", "age"]),
+            st.sampled_from([30, 60, 61, 200]),
+        ),
+        min_size=1,
+        max_size=12,
+    )
+)
+@settings(max_examples=25)
+def test_no_audit_raises_a_false_alarm(everyone: Path, asked: list[tuple[str, int, str, int]]):
+    (everyone / "contract.ledger").unlink(missing_ok=True)
+    with open_session(everyone / "contract.toml") as session:
+        for where, edge, by, within in asked:
+            condition = f" WHERE {where.format(edge)}" if where else ""
+            group = f" GROUP BY {by}" if by else ""
+            session.ask(f"SELECT COUNT(*) FROM people{condition}{group}", within=within)
+        assert session.audit().findings == ()
+
+
+@pytest.fixture(scope="module")
+def everyone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("everyone")
+    write_people(folder, 2000)
+    write_contract(folder, "rho = 100\nn_max = 100000")
+    return folder

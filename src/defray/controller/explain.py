@@ -18,6 +18,7 @@ from defray.core.amounts import support_of
 from defray.core.grouping import Label
 
 if TYPE_CHECKING:
+    from defray.support.axes import Axes
     from defray.support.explained import Explained, Own
 
 
@@ -69,10 +70,15 @@ class ExplainedRow:
 
 
 def explain_rows(
-    ask: Ask, held: Held, own: Callable[[bytes], Sequence[Own]], exact: int = 2**18
+    ask: Ask,
+    held: Held,
+    own: Callable[[bytes], Sequence[Own]],
+    exact: int = 2**18,
+    views: Sequence[Axes] = (),
 ) -> list[ExplainedRow]:
     """Every row of an answer, by group and aggregate, in the order of the declared domain; also those that
-    HAVING or LIMIT left out.  Certificates of up to ``exact`` products are worked out in fractions."""
+    HAVING or LIMIT left out.  Certificates of up to ``exact`` products are worked out in fractions; also
+    these ``views`` count."""
     rules = rules_of(ask)
     memo: dict[int, Explained | None] = {}
 
@@ -84,7 +90,9 @@ def explain_rows(
         known, asked = held.known[block][cell], ask.compiled.blocks[block]
         wide = held.by_overlap(block, cell)
         mine = own(asked.keys[cell])
-        made = explained(asked, cell, known, mine, held.overlap, wide=wide, exact=exact)
+        made = explained(
+            asked, cell, known, mine, held.overlap, wide=wide, exact=exact, views=views
+        )
         if made is not None and made.way == "residuals":
             memo[block] = made  # the same in all cells
         return made

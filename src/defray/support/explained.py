@@ -19,6 +19,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from defray.support.axes import Axes
 from defray.support.exact import Block
 from defray.support.history import PLACES, Item
 from defray.support.known import Known
@@ -36,7 +37,7 @@ EXACTLY: Final = 2**18
 """Up to so many products a view's certificate is worked out in exact fractions; above, the bound on the
 deviation of its floats stands for it (which includes their rounding)."""
 
-SLACK: Final = Fraction(1, 10**9)
+SLACK: Final = 1e-9
 """Variances may be off by this part: other machines add floats in another order."""
 
 
@@ -75,15 +76,19 @@ class Explained:
         return sum((t.share for t in self.terms), Fraction(0))
 
     @property
+    def borne(self) -> float:
+        """The precision that the weights bear: a deviation counts ``WORTH`` times in what is one sigma."""
+        spread = float(self.variance) ** 0.5 + WORTH * float(self.deviation * self.rows)
+        return 1 / spread**2 if spread else 0.0
+
+    @property
     def releases(self) -> tuple[int, ...]:
         return tuple(sorted({t.seq for t in self.terms}))
 
     @property
     def stands(self) -> bool:
-        """Whether the weights bear the precision that is claimed: a deviation counts ``WORTH`` times."""
-        bias = WORTH * float(self.deviation * self.rows)
-        spread = float(self.variance) ** 0.5
-        return bool(self.terms) and (spread + bias) ** 2 * float(self.precision) <= 1 + float(SLACK)
+        """Whether the weights bear the precision that is claimed."""
+        return float(self.precision) <= self.borne * (1 + SLACK)
 
     def scaled(self, factor: Fraction) -> tuple[Term, ...]:
         """The terms of ``factor`` times the functional."""
@@ -103,21 +108,24 @@ def explained(
     *,
     wide: bool,
     exact: int = EXACTLY,
+    views: Sequence[Axes] = (),
 ) -> Explained | None:
     """How ``known`` follows from the log; None where nothing is known.  ``wide``: by others than the
-    functional's ``own`` releases.  Up to ``exact`` products are worked out in fractions."""
+    functional's ``own`` releases, also in these ``views``.  Up to ``exact`` products are worked out in
+    fractions."""
     if not known.precision:
         return None
     if not wide or overlap is None:
         return of_own(own, known.precision)
+    found = []
     if overlap.by_residuals(block):
         assert block.marginal is not None
         items = overlap.history.spaces[str(block.measure)]
         columns = Columns(overlap.history.domain.widths)
-        return of_residuals(columns, block.marginal, items, known.precision)
-    found = overlap.certificate(block, cell)
-    assert found is not None
-    return of_view(*found, known.precision, exact)
+        found = [of_residuals(columns, block.marginal, items, known.precision)]
+    for state, q, certificate in overlap.certificates(block, cell, views):
+        found.append(of_view(state, q, certificate, known.precision, exact))
+    return max((f for f in found if f is not None), key=lambda f: f.borne, default=None)
 
 
 def of_own(own: Sequence[Own], precision: Fraction) -> Explained:

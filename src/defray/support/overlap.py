@@ -8,7 +8,7 @@ better, so nothing that was known is ever lost.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -132,16 +132,32 @@ class Overlap:
         """Whether a block is a full GROUP BY that is answered from residuals."""
         return block.marginal is not None and not self._seen_from_view(block)
 
-    def certificate(
-        self, block: Block, cell: int
-    ) -> tuple[State, NDArray[np.float64], Certificate] | None:
-        """How one cell, as a functional of a view's cells, follows from the view's releases; None where no
-        view says anything."""
+    def certificates(
+        self, block: Block, cell: int, more: Iterable[Axes] = ()
+    ) -> Iterator[tuple[State, NDArray[np.float64], Certificate]]:
+        """How one cell, as a functional of a view's cells, follows from the view's releases: in its home
+        view, if it is answered from that, in those of promises, and in ``more`` that tell it apart."""
         state, axes = self._view(block)
-        if state is None or axes is None:
-            return None
-        question = self._questions(block, axes, [cell])[0]
-        return state, question, known(state, question)
+        views = [axes] if state is not None and not self.by_residuals(block) else []
+        views += [self._promised_view(block, n)[1] for n in self._classes(block)]
+        for view in dict.fromkeys([*views, *self._respected(block, more)]):
+            if view is not None:
+                held = self._state(block, view)
+                question = self._questions(block, view, [cell])[0]
+                if held.count:
+                    yield held, question, known(held, question)
+
+    def known_in(self, block: Block, views: Iterable[Axes]) -> Iterator[Sequence[Known]]:
+        """What each of these views says of a block, of those that tell its cells apart."""
+        for axes in self._respected(block, views):
+            yield self._known_in(block, self._state(block, axes), axes)
+
+    def _respected(self, block: Block, views: Iterable[Axes]) -> list[Axes]:
+        cuts = {} if block.confirms else self._cuts(block)
+        return [axes for axes in views if not block.confirms and axes.respects(cuts)]
+
+    def _state(self, block: Block, axes: Axes) -> State:
+        return self.history.state(str(block.measure), axes, float(block.reach) / self.unit_rows)
 
     def _said(self, state: State, said: Certificate) -> Known:
         """What a view says, where its releases span the question."""
@@ -429,7 +445,7 @@ class Overlap:
 
     def _promised_view(self, block: Block, number: int) -> tuple[State, Axes]:
         axes = self.history.promised.commitments[number].axes
-        return self.history.state(SPACE, axes, float(block.reach) / self.unit_rows), axes
+        return self._state(block, axes), axes
 
     def _own(self, block: Block, axes: Axes) -> int | None:
         """The promise that is kept on a view."""
@@ -440,11 +456,10 @@ class Overlap:
 
     def _view(self, block: Block) -> tuple[State | None, Axes | None]:
         """The view that a block is answered from, and what it holds; None where it holds nothing."""
-        space, history = str(block.measure), self.history
-        axes = history.home(space, self._cuts(block))
+        axes = self.history.home(str(block.measure), self._cuts(block))
         if axes is None:
             return None, None
-        state = history.state(space, axes, float(block.reach) / self.unit_rows)
+        state = self._state(block, axes)
         return (state if state.count else None), axes
 
     def homes(self, blocks: Sequence[Block]) -> list[Axes]:
