@@ -1,10 +1,10 @@
-"""Run every command of README.md again and put its real output under it.
+"""Run every command of README.md, or of the pages that are named, again and put its real output under it.
 
 In a block marked ``console`` the lines that start with ``$ `` are run, in order, in one scratch folder that
-lives for the whole file; everything else in the block is replaced by what they print.  A block marked
+lives for the whole page; everything else in the block is replaced by what they print.  A block marked
 ``python`` that follows ``<!-- run -->`` is run in the same folder and its output goes to the ``text`` block
-after it.  ``python scripts/build_readme.py`` rewrites the file; ``--check`` only tries that all commands
-still exit as they did (noise differs from run to run, so texts are not compared).
+after it.  ``python scripts/build_readme.py [PAGE ...]`` rewrites them; ``--check`` only tries that all
+commands still exit as they did (noise differs from run to run, so texts are not compared).
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def run(command: list[str] | str, folder: Path) -> str:
     return "\n".join(line.rstrip() for line in printed.splitlines())
 
 
-def main() -> None:
-    text = README.read_text()
+def rebuild(page: Path) -> None:
+    text = page.read_text()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
 
@@ -59,8 +59,10 @@ def main() -> None:
         text = BLOCK.sub(console, text)
         text = PYTHON.sub(python, text)
     if "--check" not in sys.argv:
-        README.write_text(text)
+        page.write_text(text)
 
 
 if __name__ == "__main__":
-    main()
+    pages = [Path(word) for word in sys.argv[1:] if word != "--check"]
+    for page in pages or [README]:
+        rebuild(page)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from importlib import resources
 from pathlib import Path
 
+import defray
 from defray import errors
+from defray.cli.numbers import rho
 from defray.core.amounts import QUANTA
 from defray.core.validity import KINDS
 from tests.controller.bench_table import Desk, question
@@ -47,3 +50,25 @@ def test_the_drawn_tree_of_errors_is_complete():
     assert {
         c.__name__ for c in family(errors.DefrayError) if c.__module__ == "defray.errors"
     } <= drawn
+
+
+def test_what_is_told_of_overlapping_answers_is_so(tmp_path: Path):
+    page = (DOCS / "overlap.md").read_text()
+    asked = re.findall(r'^\$ defray ask \S+ \S+ "(.*)" --within (\d+)', page, re.M)
+    (name,) = re.findall(r"^\$ defray explain \S+ \S+ (\d+)$", page, re.M)
+    for file in ("contract.toml", "randhie.parquet"):
+        (tmp_path / file).write_bytes((resources.files("defray.example") / file).read_bytes())
+    with defray.open(tmp_path / "contract.toml") as session:
+        answers = [session.ask(sql, within=within) for sql, within in asked]
+        told, by = session.explain(name), session.balance(by="age")["by"]["values"]
+        assert session.audit().ok
+    for answer in answers[3:5]:
+        assert f"charged {rho(answer.charged_rho)} rho, credited {rho(answer.reused_rho)}" in page
+    assert (
+        f"{told['paid_before']:.0%} of this answer was already paid by releases "
+        f"{', '.join(told['paid_by'][:-1])} and {told['paid_by'][-1]}: it charged "
+        f"{rho(told['charged_rho'])} rho in place of {rho(told['from_scratch_rho'])} rho"
+    ).replace("%", " %") in page
+    assert f"the balance fell by {rho(told['regions']['rose_rho'])}" in page
+    for run in by[:-1]:
+        assert f" {run['from']} .. {run['to']} " in page

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from defray.charged import by_value, least_of, paid_for
 from defray.controller.present import version_notes
 from defray.core.amounts import rho_of
 from defray.core.contract import RELATION, Contract
@@ -16,15 +18,28 @@ from defray.errors import TargetError
 from defray.ledger.audit import AuditReport, Derived, Disagrees, audit
 from defray.ledger.records import PURSES, Epoch, Release
 from defray.ledger.store import Ledger, View
+from defray.logbook import Logged, derived_fields, releases
 from defray.policy.choices import GATES
 from defray.standing import lapsed, standings
-from defray.support.exact import block_of
+
+if TYPE_CHECKING:
+    from defray.support.charges import Charges
 
 
 def balance(
-    contract: Contract, ledger: Ledger, *, within: Any = 50, confidence: Any = "95%"
+    contract: Contract,
+    ledger: Ledger,
+    *,
+    within: Any = 50,
+    confidence: Any = "95%",
+    by: str | None = None,
 ) -> dict[str, Any]:
-    """What was spent and what is left, and about how many more fresh counts of that accuracy fit."""
+    """What was spent and what is left, and about how many more fresh counts of that accuracy fit.
+
+    Where releases are charged by cell, what is spent is what the dearest cell has paid, and
+    ``least_charged`` is what the least charged one has.  ``by`` a column: what the dearest cell of each of
+    its values has paid for answers.  NotFound where there is no such column.
+    """
     goal, level = parse_goal(within), parse_confidence(confidence)
     if not isinstance(goal, Within):
         raise TargetError("balance counts questions of an absolute accuracy", hint="within=50")
@@ -34,6 +49,8 @@ def balance(
         version, closed = (view.epoch.counter if view.epoch else 0), view.closed
         scarcity = sharing(contract, view)
         promises = standings(contract, ledger.terms.caps, view)
+        domain = contract.domain if view.epoch is None else Domain.from_json(view.epoch.domain)
+        paid = _charges(contract, view, domain) if contract.support == "linear" or by else None
     caps = {p: rho_of(ledger.terms.caps[p], total) for p in PURSES}
     held = sum((p.holds for p in promises if p.kept), Fraction(0))
     wanted = precision_for(goal.amount, two_sided(float(1 - level)))
@@ -63,6 +80,15 @@ def balance(
         "closed": closed,
         "notes": list(version_notes(version)),
     }
+    if paid is not None and contract.support == "linear":
+        least = rho_of(least_of(paid), total)
+        out["least_charged"] = {
+            "spent_rho": float(least),
+            "remaining_rho": float(max(caps["answer"] - least, Fraction(0))),
+        }
+    if paid is not None and by is not None:
+        values = by_value(paid, ledger.terms.caps["answer"], domain, by, total)
+        out["by"] = {"column": domain.names[domain.find(by) or 0], "values": values}
     if scarcity is not None:
         out["scarcity"] = scarcity
     if promises:
@@ -76,6 +102,13 @@ def balance(
             "note": "spent so far is bookkeeping; the guarantee is the whole contract's",
         }
     return out
+
+
+def _charges(contract: Contract, view: View, domain: Domain) -> Charges:
+    """What every cell has paid for answers."""
+    from defray.support.charges import Charges
+
+    return Charges(domain.widths) if view.epoch is None else view.charges("answer")
 
 
 def sharing(contract: Contract, view: View) -> dict[str, Any] | None:
@@ -92,44 +125,53 @@ def sharing(contract: Contract, view: View) -> dict[str, Any] | None:
     }
 
 
-def history(contract: Contract, ledger: Ledger) -> list[dict[str, Any]]:
-    """Every ask that was paid for, oldest first: what was asked, when, and what it cost."""
-    asks: dict[tuple[int, str], dict[str, Any]] = {}
-    charged: dict[tuple[int, str], int] = {}
-    for entry in ledger.entries():
-        body = entry.read()
-        if body["kind"] != "release":
-            continue
-        key = (body["version"], body["ask"])
-        item = asks.setdefault(
-            key,
-            {
-                "id": body["ask"],
-                "at": body["note"].get("at", ""),
-                "question": body["descriptor"],
-                "data_version": body["version"],
-                "charged_rho": 0.0,
-                "releases": [],
-            },
-        )
-        charged[key] = charged.get(key, 0) + body["charge"]
-        item["charged_rho"] = float(rho_of(charged[key], contract.rho))
-        item["releases"].append(
-            {
-                "id": str(entry.seq),
-                "measure": body["measure"],
-                "purse": body["purse"],
-                "cells": sum(v is not None for v in body["value"]),
-                "charged_rho": float(rho_of(body["charge"], contract.rho)),
-            }
-        )
-    return list(asks.values())
+def history(contract: Contract, ledger: Ledger, *, refresh: bool = False) -> list[dict[str, Any]]:
+    """Every ask that was paid for, oldest first: what was asked, when, and what it cost its dearest cell.
+    With ``refresh`` those of the newest data version have ``rows``, as answered then and as known now."""
+    asks: dict[tuple[int, str], list[tuple[int, Release]]] = {}
+    domains: dict[int, Any] = {}
+    for epoch, seq, body in releases(ledger):
+        domains[epoch.counter] = epoch.domain
+        asks.setdefault((body["version"], body["ask"]), []).append((seq, Release.from_json(body)))
+    of = {counter: Domain.from_json(domain) for counter, domain in domains.items()}
+    found: list[dict[str, Any]] = [
+        {
+            "id": name,
+            "at": bought[0][1].note.get("at", ""),
+            "question": bought[0][1].question,
+            "data_version": version,
+            "charged_rho": float(
+                rho_of(paid_for([r for _, r in bought], of[version], contract.rho), contract.rho)
+            ),
+            "releases": [
+                {
+                    "id": str(seq),
+                    "measure": release.measure,
+                    "purse": release.purse,
+                    "cells": sum(v is not None for v in release.values),
+                    "charged_rho": float(rho_of(release.charge, contract.rho)),
+                }
+                for seq, release in bought
+            ],
+        }
+        for (version, name), bought in asks.items()
+    ]
+    if refresh:
+        from defray.refreshed import refresh as refreshed
+
+        rows, newest = refreshed(contract, ledger), max(domains, default=0)
+        for told in found:
+            if told["data_version"] == newest and told["id"] in rows:
+                told["rows"] = rows[told["id"]]
+    return found
 
 
-def run_audit(ledger: Ledger) -> AuditReport:
-    """Replay the whole log from zero and re-derive every charge, fold and key, and what each cell paid."""
+def run_audit(ledger: Ledger, contract: Contract | None = None) -> AuditReport:
+    """Replay the whole log from zero and re-derive every charge, fold and key, and what each cell paid.  With
+    the ``contract``, also whether the releases of the newest data version bear what its answers claimed."""
     from defray.support.measured import paid_of  # arrays are loaded for an audit only
 
+    newest: list[Logged] = []
     domains: dict[int, Domain] = {}
     rows, rho = int(ledger.terms.unit["max_rows"]), ledger.terms.rho
 
@@ -137,11 +179,13 @@ def run_audit(ledger: Ledger) -> AuditReport:
         domain = domains.get(epoch.counter)
         if domain is None:
             domain = domains[epoch.counter] = Domain.from_json(epoch.domain)
+            newest.clear()
         keys, derived = derived_fields(body, domain, rows)
         for name, value in derived.items():
             if body[name] != value:
                 raise Disagrees(f"its {name} is {body[name]}, by its weights it is {value}")
-        release = Release.from_json(body)
+        release = Release.from_json(body, keys)
+        newest.append(Logged(body["seq"], release))
         return Derived(
             keys,
             paid_of(
@@ -156,21 +200,13 @@ def run_audit(ledger: Ledger) -> AuditReport:
             ),
         )
 
-    return audit(ledger, derive)
+    report = audit(ledger, derive)
+    if contract is None or not newest:
+        return report
+    from defray.claims import unfounded
 
-
-def derived_fields(
-    body: Mapping[str, Any], domain: Domain, rows: int
-) -> tuple[tuple[bytes, ...], dict[str, Any]]:
-    """The keys of a release's functionals (none, where its kind has none), and the fields of its body that
-    follow from its weights and the declared domain."""
-    keyed = body["weights"]["kind"] == "region"
-    table = {"kind": "region", "region": True, "group": []}
-    block = block_of(body if keyed else {**body, "weights": table}, domain, rows)
-    fields: dict[str, Any] = {"reach": str(block.reach), "unit": str(block.unit)}
-    if not keyed:
-        return (), fields
-    return block.keys, fields | {"attributes": list(block.attributes)}
+    of_then = replace(contract, domain=domains[newest[-1].release.version])
+    return replace(report, findings=(*report.findings, *unfounded(of_then, newest)))
 
 
 def end(contract: Contract, ledger: Ledger) -> dict[str, Any]:

@@ -32,14 +32,13 @@ from defray.core.amounts import exact, rho_of
 from defray.core.answer import Answer, Quote
 from defray.core.contract import Contract
 from defray.data.source import Control, Source
-from defray.errors import LedgerBusy, Refused, SourceChanged, TargetError
+from defray.errors import LedgerBusy, MaxRhoRefused, Refused, SourceChanged, TargetError
 from defray.ledger.records import Release
 from defray.ledger.store import Ledger, Transaction
 from defray.noise.sampler import Sampler
 from defray.pricelist import price_list
 from defray.query.region import Regions
 from defray.scans import Scanned, noisy, scan, true_value
-from defray.support.measured import paid_of
 from defray.transcript import Transcript, counter
 
 if TYPE_CHECKING:
@@ -168,7 +167,8 @@ class Engine:
         if looked is not None:
             return looked
         refusal = refusal_of(ask, moment, latest, search=False)
-        if refusal is not None and not moment.scarcity.policy.paced:
+        early = isinstance(refusal, MaxRhoRefused)  # counts for no one, as before the scan
+        if refusal is not None and (early or not moment.scarcity.policy.paced):
             return None
         if refusal is not None:  # the decision of this moment, which paces others
             self.transcript.arrive(tx, ask, moment, latest, 0)
@@ -193,7 +193,10 @@ class Engine:
         self.transcript.arrive(tx, ask, moment, rationed, bought.spent)
         if stopped and latest.price.step.hopeless:
             return too_few_rows(rho_of(bought.charged, moment.funds.total))
-        unpaid = latest.lacking if stopped else 0
+        unpaid = 0
+        if stopped:  # what was to come next may have been a diagnostic, which lacks nothing
+            rest = plan(ask, moment.held, replace(moment.funds, weighs=False, probe=Fraction(0)))
+            unpaid = latest.lacking or rest.charge
         return self._answer(ask, bought, moment, rationed, stopped, unpaid)
 
     def _answer(
@@ -256,9 +259,19 @@ class Engine:
                     for i in range(len(block.keys))
                 )
                 made.append(self._release(ask, purchase, tx, name, own))
-        for release in made:
-            last = release is made[-1]
-            tx.append(replace(release, settles=step.settles) if last else release)
+        for release in made[:-1]:
+            tx.append(release)
+        tx.append(self._settling(made[-1], step) if step.final else made[-1])
+
+    def _settling(self, release: Release, step: Step) -> Release:
+        """The release after which every absolute target of a count or a sum is met: that is claimed, and an
+        audit derives it again under the same public numbers."""
+        contract, note = self.contract, {**release.note, "met": True}
+        if contract.n_max is not None:
+            note["n_max"] = contract.n_max
+        if contract.m_floor is not None:
+            note["m_floor"] = str(contract.m_floor)
+        return replace(release, settles=step.settles, note=note)
 
     def _release(
         self,
@@ -299,6 +312,10 @@ class Engine:
             note=note,
             by_cell=contract.support == "linear",
         )
+        if not release.by_cell:
+            return release
+        from defray.support.measured import paid_of
+
         paid = paid_of(
             release.weights,
             release.attributes,

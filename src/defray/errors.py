@@ -7,6 +7,7 @@
     │   ├── ContractError          the contract file; lists every mistake at once
     │   ├── WorkloadError          a file of asks to simulate; likewise
     │   ├── QueryError             the SQL text; carries the position for a caret
+    │   ├── NotFound               an answer or a column of that name
     │   └── TargetError            the accuracy asked for
     ├── Refused                    well-formed, but the contract does not allow it  exit 3
     │   ├── BudgetRefused          the remaining budget cannot meet the target
@@ -171,6 +172,12 @@ class TargetError(BadInput):
     """The accuracy asked for is not one (zero, negative, nan, unknown alias, mixed units ...)."""
 
     code = "target-invalid"
+
+
+class NotFound(BadInput):
+    """There is no answer of that id, or no column of that name."""
+
+    code = "not-found"
 
 
 class Refused(DefrayError):

@@ -48,13 +48,16 @@ def price_list(
             raise closed()
         if estimate.step.hopeless:
             raise too_few_rows(Fraction(0))
-        rationed = ration(ask, moment.held, moment, estimate)
+        rationed = foreseen.doubtful(ration(ask, moment.held, moment, estimate), moment)
         looked = too_many_looks(ask, moment.held, rationed.price.step, foreseen.planned)
         if looked is not None:
             raise looked
         bought = purchases(ask, moment, rationed)
         foreseen.take(ask, moment, rationed, bought)
-        quotes.append(quote_of(ask, moment, rationed, bought))
+        quote = quote_of(ask, moment, rationed, bought)
+        if quote.fits:
+            foreseen.met.add(ask.arrival)
+        quotes.append(quote)
     return quotes
 
 
@@ -71,11 +74,14 @@ def purchases(ask: Ask, moment: Moment, rationed: Ration) -> tuple[Purchase, ...
 @dataclass(slots=True)
 class _Foreseen:
     """What the asks so far would change: ``planned`` precision would be there; of ``uncertain`` functionals
-    more may be known than is planned; what is certain would be spent, and have arrived."""
+    more may be known than is planned; what is certain would be spent, and have arrived; ``doubt`` is how much
+    more might be.  Those of ``met`` will be met, whatever the data says."""
 
     planned: dict[bytes, list[tuple[Fraction, str]]] = field(default_factory=dict)
     uncertain: set[bytes] = field(default_factory=set)
-    quoted: set[str] = field(default_factory=set)
+    quoted: dict[bytes, Fraction | None] = field(default_factory=dict)
+    met: set[bytes] = field(default_factory=set)
+    doubt: Fraction = Fraction(0)
     releases: list[Planned] = field(default_factory=list)
     asks: int = 0
     answer: Fraction = Fraction(0)
@@ -103,13 +109,13 @@ class _Foreseen:
         scarcity = replace(
             now.scarcity,
             pace=self.pace or now.scarcity.pace,
-            arrived=now.scarcity.arrived or ask.text in self.quoted,
+            wanted=self.quoted.get(ask.arrival) or now.scarcity.wanted,
         )
         return replace(now, funds=funds, scarcity=scarcity)
 
     def price(self, ask: Ask, moment: Moment) -> tuple[Price, Moment]:
         """The price of an ask after those so far, and the moment with what would be held by then."""
-        if ask.depends_on_data and ask.text in self.quoted:
+        if ask.depends_on_data and ask.arrival in self.met:
             return FREE, moment
         touched = self.uncertain.intersection(ask.compiled.keys)
         if ask.depends_on_data:
@@ -124,6 +130,18 @@ class _Foreseen:
             touched |= self.uncertain
         # More knowledge can only make it cheaper.
         return (replace(estimate, low=0, exact=False) if touched else estimate), moment
+
+    def doubtful(self, rationed: Ration, moment: Moment) -> Ration:
+        """A price is not exact where it depends on how much those before it will have spent."""
+        price = rationed.price
+        left = moment.funds.answer - self.doubt
+        dear = rationed.grant is not None and rho_of(rationed.need, moment.funds.total) > left
+        paced = rationed.grant is not None and moment.scarcity.policy.paced
+        if not self.doubt or not (dear or paced):
+            return rationed
+        high = max(price.high, rationed.need)
+        unsure = replace(price, low=0, high=high, exact=False, capped=price.capped or dear)
+        return replace(rationed, price=unsure)
 
     def take(self, ask: Ask, moment: Moment, rationed: Ration, bought: Sequence[Purchase]) -> None:
         """One more ask, as priced."""
@@ -144,9 +162,14 @@ class _Foreseen:
         rest = max(rationed.price.low - first, 0)
         self.diagnostic += rho_of(first, total)
         self.answer += rho_of(rest, total)
-        self.quoted.add(ask.text)
+        self.doubt += rho_of(rationed.price.high - rationed.price.low, total)
         scarcity, grant = moment.scarcity, rationed.grant
+        wanted = scarcity.wanted
         if grant is not None and scarcity.arriving:
             demand = grant.demand
+            granted = rho_of(min(rest, rationed.need), total)
+            price = scarcity.after(demand, granted)
             self.pace = scarcity.pace.copy()
-            self.pace.advance(float(demand.residual), demand.weight, grant.price, grant.influence)
+            self.pace.advance(float(demand.residual), demand.weight, price, grant.influence)
+            wanted = Fraction(demand.residual)
+        self.quoted[ask.arrival] = wanted

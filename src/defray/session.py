@@ -15,6 +15,7 @@ from defray.core.contract import Contract
 from defray.data.source import Control
 from defray.engine import Engine
 from defray.errors import BadInput, DefrayError, InternalError
+from defray.explaining import explain
 from defray.ledger.audit import AuditReport
 
 P = ParamSpec("P")
@@ -202,21 +203,37 @@ class Session:
         return self._engine.ask(_question(sql), wish, max_rho=max_rho, control=control)
 
     @shielded
-    def history(self) -> list[dict[str, Any]]:
-        """Every ask that was paid for, oldest first."""
-        return books.history(self.contract, self._engine.ledger)
+    def history(self, *, refresh: bool = False) -> list[dict[str, Any]]:
+        """Every ask that was paid for, oldest first.  With ``refresh``, what was answered in the newest data
+        version and what is known of it now, which is at least as much, and free."""
+        return books.history(self.contract, self._engine.ledger, refresh=refresh)
 
     @shielded
-    def balance(self, *, within: Any = 50, confidence: Any = "95%") -> dict[str, Any]:
-        """What was spent, what is left, and about how many fresh counts of that accuracy still fit."""
+    def balance(
+        self, *, within: Any = 50, confidence: Any = "95%", by: str | None = None
+    ) -> dict[str, Any]:
+        """What was spent, what is left, and about how many fresh counts of that accuracy still fit; ``by`` a
+        column, also what each of its values was charged.
+
+        Raises :class:`~defray.errors.NotFound` where there is no such column.
+        """
         return books.balance(
-            self.contract, self._engine.ledger, within=within, confidence=confidence
+            self.contract, self._engine.ledger, within=within, confidence=confidence, by=by
         )
 
     @shielded
     def audit(self) -> AuditReport:
-        """Replay the ledger from zero and re-derive every charge."""
-        return books.run_audit(self._engine.ledger)
+        """Replay the ledger from zero and re-derive every charge, and what the newest answers claimed."""
+        return books.run_audit(self._engine.ledger, self.contract)
+
+    @shielded
+    def explain(self, id: str | int) -> dict[str, Any]:
+        """What an answer rests on, and how much of it was paid before: by the id of its ask, as
+        :meth:`history` has it, or that of a row (:attr:`~defray.core.answer.Row.id`).
+
+        Raises :class:`~defray.errors.NotFound` where nothing was released under that id.
+        """
+        return explain(self.contract, self._engine.ledger, id)
 
     @shielded
     def backup(self, path: str | Path) -> None:

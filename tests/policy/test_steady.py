@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,7 +97,8 @@ def test_nothing_known_means_the_learned_price(demand: Demand, horizon: int, mu:
     pace = Pace()
     pace.price = mu
     assert Steady(horizon).trust(demand, pace) == 0
-    assert Steady(horizon).grant(demand, pace) == Dual(horizon).grant(demand, pace)
+    bound = 3 * demand.cap / math.sqrt(horizon)
+    assert Steady(horizon).grant(demand, pace) == min(Dual(horizon).grant(demand, pace), bound)
 
 
 def test_trust_grows_with_what_is_known_and_ends_where_arrivals_rise_or_fall() -> None:
@@ -296,3 +298,27 @@ def test_generous_leaves_nobody_with_nothing_and_modest_does() -> None:
     cap = 0.5 * sum(asked)
     assert min(played(Generous(N), asked, cap)) > 0
     assert min(played(Modest(N), asked, cap)) == 0
+
+
+@pytest.mark.parametrize("huge", [2.0, 25.0, 1e100])
+@pytest.mark.parametrize("make", [Fluid, Steady])
+def test_one_huge_ask_takes_little_from_the_others(make: Any, huge: float) -> None:
+    """Three usual ones of a hundred, then one that asks for much more, then usual ones again: all of these
+    are granted something, and in all at least half of what they would have got without it."""
+
+    def play(asks: list[float]) -> list[float]:
+        policy, pace, left, granted = make(100), Pace(), 20.0, []
+        for a in asks:
+            demand = Demand(a, left, 20.0)
+            got = float(policy.grant(demand, pace))
+            pace.advance(a, 1.0, policy.after(demand, got, pace))
+            left -= got
+            granted.append(got)
+        return granted
+
+    usual = [0.48] * 3
+    clean = play([*usual, *[0.48] * 40])
+    found = play([*usual, huge, *[0.48] * 40])
+    assert found[3] <= 0.3 * 20
+    assert all(got > 0 for got in found)
+    assert sum(found[4:]) > 0.5 * sum(clean[3:])

@@ -45,6 +45,7 @@ COUNT = "SELECT COUNT(*) FROM people WHERE age = {}"
 
 def contract(rho: float, **terms: Any) -> Contract:
     budget = Fraction(str(rho))
+    terms.setdefault("support", "exact")  # as the accounting credits
     return Contract("people", budget, Unit(), SourceSpec("csv"), DOMAIN, Path(), **terms)
 
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from defray.query.region import Region, Regions
-from defray.support.axes import Axes, axes_for, cuts_of, joined
+from defray.support.axes import Axes, axes_for
+from defray.support.cuts import cuts_of, joined
 
 WIDTHS = (6, 4, 5)
 REGIONS = Regions(WIDTHS)

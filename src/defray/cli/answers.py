@@ -190,12 +190,18 @@ def _fits(quote: Quote, *, certain: bool) -> str:
     if quote.achieves is not None and quote.high_rho:
         reached = ", ".join(f"within {rho(half)} for {a}" for a, half in quote.achieves.items())
         return f"it needs {rho(quote.needs_rho)} rho; what is granted reaches {reached}"
-    if not certain:
+    if not certain and not _too_dear(quote):
         return "it may not fit: that depends on counts that are not known yet"
     if quote.best:
         best = ", ".join(f"within {goal} for {alias}" for alias, goal in quote.best.items())
         return f"it does not fit; what does: {best}"
     return "it does not fit"
+
+
+def _too_dear(quote: Quote) -> bool:
+    """Whether even the least that is needed is more than there is."""
+    diagnosed = sum(item.charged_rho for item in quote.items if item.purse == "diagnostic")
+    return quote.needs_rho - diagnosed > quote.remaining_rho * (1 + 1e-12)
 
 
 def _epsilon(charge: float, delta: float | None, prefix: str = "") -> str:
@@ -236,7 +242,8 @@ def show_quotes(quotes: Sequence[Quote], delta: float | None) -> None:
         if not q.fits:
             doubtful.append(f"question {i}: {_fits(q, certain=certain)}")
         charge = rho(q.low_rho) if q.exact else f"{rho(q.low_rho)} .. {rho(q.high_rho)}"
-        fits = Text("yes", "green") if q.fits else Text("no" if certain else "maybe", "yellow")
+        no = "no" if certain or _too_dear(q) else "maybe"
+        fits = Text("yes", "green") if q.fits else Text(no, "yellow")
         question = Text(screen.safe(q.question))
         table.add_row(str(i), question, charge, rho(q.reused_rho), fits)
     say(table)

@@ -288,12 +288,15 @@ def balance(
     *,
     within: Annotated[str, Parameter(help="Count the questions left at this error.")] = "50",
     confidence: Annotated[str, Parameter(help="And this confidence.")] = "95%",
+    by: Annotated[
+        str | None, Parameter(help="Also what each value of this column was charged.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """What was spent, what is left, and about how many more counts fit."""
     from defray.cli import books
 
-    found = books.read_balance(contract_of(contract), within, confidence)
+    found = books.read_balance(contract_of(contract), within, confidence, by)
     tell(found, books.show_balance)
 
 
@@ -302,6 +305,10 @@ def history(
     contract: Named = None,
     *,
     limit: Annotated[int | None, Parameter(help="Only the newest N.")] = None,
+    refresh: Annotated[
+        bool,
+        Parameter(negative="", help="Show earlier answers as all releases so far have them; free."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Every question that was paid for, oldest first."""
@@ -309,7 +316,7 @@ def history(
 
     if limit is not None and limit < 1:
         raise BadInput(f"--limit must be at least 1, not {limit}", hint="--limit 10")
-    asks = books.read_history(contract_of(contract))
+    asks = books.read_history(contract_of(contract), refresh=refresh)
     newest = asks if limit is None else asks[max(0, len(asks) - limit) :]
     if json:
         show({"asks": newest, "total": len(asks)})
@@ -318,8 +325,22 @@ def history(
 
 
 @app.command(group=reading)
+def explain(
+    id: Annotated[str, Parameter(help="As history shows it, or the id of a row: 12 or 12.0.")],
+    /,
+    *,
+    contract: Named = None,
+    json: Json = False,
+) -> None:
+    """Say what an answer rests on, and how much of it earlier answers had paid."""
+    from defray.cli import explaining
+
+    tell(explaining.read(contract_of(contract), id), explaining.show)
+
+
+@app.command(group=reading)
 def audit(contract: Named = None, *, json: Json = False) -> int:
-    """Replay the ledger from zero and derive every charge again; fails if anything is wrong."""
+    """Replay the ledger from zero, derive every charge and claim again; fails if anything is wrong."""
     from defray.cli import books
 
     found = books.read_audit(contract_of(contract))

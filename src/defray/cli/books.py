@@ -17,8 +17,8 @@ from rich.text import Text
 
 from defray import books
 from defray.cli import screen
-from defray.cli.answers import new_table
-from defray.cli.numbers import percent, rho
+from defray.cli.answers import label, new_table, plus_minus
+from defray.cli.numbers import percent, rho, shown
 from defray.cli.screen import say
 from defray.config.opening import ledger_path, open_ledger
 from defray.core.column import Column
@@ -189,8 +189,12 @@ def show_check(words: Mapping[str, Any]) -> None:
 
 
 def show_balance(b: Mapping[str, Any]) -> None:
+    least = b.get("least_charged")
+    uneven = least is not None and least["spent_rho"] < b["answer"]["spent_rho"]
+    whose = ", by the dearest cell" if uneven else ""
     say(
-        f"{rho(b['remaining_rho'])} of {rho(b['rho'])} rho remain ({rho(b['spent_rho'])} spent)",
+        f"{rho(b['remaining_rho'])} of {rho(b['rho'])} rho remain "
+        f"({rho(b['spent_rho'])} spent{whose})",
         "bold",
     )
     for purse in PURSES:
@@ -201,6 +205,13 @@ def show_balance(b: Mapping[str, Any]) -> None:
                 f"spent {rho(p['spent_rho'])} of {rho(p['cap_rho'])}, "
                 f"{rho(p['remaining_rho'])} remain"
             )
+    if least is not None and uneven:
+        say(
+            f"  what is left depends on the region: the least charged cell has paid "
+            f"{rho(least['spent_rho'])} for answers, {rho(least['remaining_rho'])} remain there"
+        )
+    if "by" in b:
+        _show_strip(b["by"], b["answer"]["cap_rho"])
     left = b["counts_left"]
     if not b["closed"]:
         say(
@@ -234,6 +245,29 @@ def promise_in_words(p: Mapping[str, Any]) -> str:
     return f"{' x '.join(parts)} within {p['within']:g} at {percent(p['confidence'])}"
 
 
+def _show_strip(by: Mapping[str, Any], cap: float) -> None:
+    """A bar for each run of values, of what its dearest cell has paid for answers."""
+    table = new_table()
+    table.add_column(screen.safe(by["column"]))
+    table.add_column("spent of the cap for answers", no_wrap=True)
+    table.add_column("spent", justify="right", no_wrap=True)
+    table.add_column("remain", justify="right", no_wrap=True)
+    most = max(v["spent_rho"] for v in by["values"])
+    for v in by["values"]:
+        first, last = label(v["from"]), label(v["to"])
+        name = first if v["values"] == 1 else f"{first} .. {last}"
+        bar = Text(_gauge(v["spent_rho"], cap, 30), _heat(v["spent_rho"], most))
+        table.add_row(Text(name), bar, rho(v["spent_rho"]), rho(v["remaining_rho"]))
+    say(table)
+
+
+def _heat(spent: float, most: float) -> str:
+    """The colour of a charge, against the dearest."""
+    if not spent:
+        return "dim"
+    return ("green", "yellow", "red")[min(2, int(3 * spent / most))]
+
+
 def _gauge(part: float, whole: float, width: int = 20) -> str:
     full, empty = "#." if screen.plain() else "█░"
     n = 0 if part <= 0 else max(1, min(width, round(width * part / whole)))
@@ -251,14 +285,40 @@ def show_history(asks: Sequence[Mapping[str, Any]], total: int) -> None:
     table.add_column("id", justify="right")
     table.add_column("at", no_wrap=True)
     table.add_column("charged", justify="right")
+    refreshed = any("rows" in a for a in asks)
+    for name in ("then", "now") if refreshed else ():
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("question", overflow="fold")
     for a in asks:
         at = a["at"].replace("T", " ").replace("+00:00", " UTC")
-        table.add_row(a["id"], at, rho(a["charged_rho"]), Text(screen.safe(a["question"])))
+        both = [_refreshed(a.get("rows", ()), when) for when in ("then", "now")]
+        words = [Text(t) for t in (both if refreshed else ())]
+        table.add_row(a["id"], at, rho(a["charged_rho"]), *words, Text(screen.safe(a["question"])))
     say(table)
-    shown = sum(a["charged_rho"] for a in asks)
+    charged = sum(a["charged_rho"] for a in asks)
     which = f"the last {len(asks)} of {total} asks" if len(asks) < total else f"{total} asks"
-    say(f"{which}, {rho(shown)} rho charged; free repeats write nothing", "dim")
+    say(
+        f"{which}, {rho(charged)} rho charged to the dearest cell of each; free repeats write nothing",
+        "dim",
+    )
+    if refreshed:
+        say("what is known now was released since, and is free: --json has every row", "dim")
+
+
+def _refreshed(rows: Sequence[Mapping[str, Any]], when: str) -> str:
+    """A row's value, or of a table the widest half-width of each aggregate."""
+    told = [r for r in rows if r[when]["half_width"] is not None]
+    if not told:
+        return ""
+    if len(rows) == 1:
+        value, half = told[0][when]["value"], told[0][when]["half_width"]
+        n = shown(value, value - half, value + half, half)
+        return f"{n.value} {plus_minus()} {n.half}"
+    widest: dict[str, float] = {}
+    for r in told:
+        widest[r["aggregate"]] = max(widest.get(r["aggregate"], 0.0), r[when]["half_width"])
+    halves = (shown(0.0, 0.0, 0.0, half).half for half in widest.values())
+    return f"{len(rows)} rows, {', '.join(f'{plus_minus()} {half}' for half in halves)}"
 
 
 def show_audit(audit: Mapping[str, Any]) -> None:
@@ -287,19 +347,21 @@ def show_certificate(certificate: Mapping[str, Any]) -> None:
     say(f"head {certificate['head']} of {certificate['entries']} entries")
 
 
-def read_balance(contract: Contract, within: str, confidence: str) -> dict[str, Any]:
+def read_balance(
+    contract: Contract, within: str, confidence: str, by: str | None
+) -> dict[str, Any]:
     with ledger_of(contract) as ledger:
-        return books.balance(contract, ledger, within=within, confidence=confidence)
+        return books.balance(contract, ledger, within=within, confidence=confidence, by=by)
 
 
-def read_history(contract: Contract) -> list[dict[str, Any]]:
+def read_history(contract: Contract, *, refresh: bool = False) -> list[dict[str, Any]]:
     with ledger_of(contract) as ledger:
-        return books.history(contract, ledger)
+        return books.history(contract, ledger, refresh=refresh)
 
 
 def read_audit(contract: Contract) -> dict[str, Any]:
     with existing(contract) as ledger:
-        return books.run_audit(ledger).to_dict()
+        return books.run_audit(ledger, contract).to_dict()
 
 
 def backup(contract: Contract, path: Path) -> None:

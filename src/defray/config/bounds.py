@@ -13,6 +13,8 @@ from defray.core.shapes import Kind
 SUMMABLE: Final = ("integer", "float", "decimal")
 MAX_UNITS: Final = 2**40
 """No bound is this many units from 0: noise is drawn on a lattice of whole units or finer."""
+FARTHEST: Final = Fraction(10**30)
+"""No bound is farther from 0, and no unit is smaller than its reciprocal: data engines count no farther."""
 
 
 def read_bounds(
@@ -48,6 +50,13 @@ def read_bounds(
     if max(abs(low), abs(high)) / step >= MAX_UNITS:
         message = f"{pair} reach 2**40 units of {show_number(step)}"
         section.problem("bounds", message, "choose a larger unit_step or narrower bounds")
+    if max(abs(low), abs(high)) > FARTHEST:
+        section.problem("bounds", f"{pair} are beyond 1e30", "count in larger units")
+    if step * FARTHEST < 1:
+        message = f"unit_step = {show_number(step)} is below 1e-30"
+        section.problem(
+            "unit_step" if "unit_step" in section else "bounds", message, "count in smaller units"
+        )
     return bounds, step
 
 

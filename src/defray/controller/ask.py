@@ -31,7 +31,8 @@ class Ask:
     ``gamma`` is the miss probability allowed to each interval: 1 - confidence, divided by the number of
     intervals where they are to hold together (``simultaneous``; union bound), and by the looks that were
     declared.  ``floor`` is what relative targets are scaled by at the least (m_floor of the contract).
-    ``tag`` names a confirmation.
+    ``tag`` names a confirmation.  ``weighed``: how much is granted may depend on what a diagnostic, or an
+    earlier answer, said.
     """
 
     compiled: Compiled
@@ -42,6 +43,7 @@ class Ask:
     floor: Fraction | None = None
     validity: Validity = DEFAULT
     tag: str = ""
+    weighed: bool = False
 
     @cached_property
     def gamma(self) -> float:
@@ -105,8 +107,15 @@ class Ask:
 
     @cached_property
     def arrival(self) -> bytes:
-        """The mark under which it is remembered that this question, at this accuracy, has arrived."""
-        return hashlib.sha256(b"arrival " + self.text.encode()).digest()[:16]
+        """The mark under which it is remembered that this question, at this accuracy, has arrived: of what is
+        measured and how well, not of how it is spelled or shown."""
+        asked = {
+            f"{self.mark(j, i).hex()} {goal}"
+            for j, goal in enumerate(self.goals)
+            for i in range(len(self.compiled.cells))
+        }
+        target = f"arrival {self.miss} {self.validity} {' '.join(sorted(asked))}"
+        return hashlib.sha256(target.encode()).digest()[:16]
 
     def promised(self, held: Held, aggregate: int, cell: int) -> bool:
         """Whether this cell's relative target, or a stronger one, was met before."""

@@ -45,6 +45,8 @@ def _alike(ask: Ask, held: Held) -> tuple[Ask, Held]:
 
 def _best_fit(ask: Ask, held: Held, funds: Funds, granted: Granted) -> Ask | None:
     def fits(candidate: Ask) -> bool:
+        if any(isinstance(g, Relative) and g.share >= 1 for g in candidate.goals):
+            return False  # nobody can ask so
         step = plan(candidate, held, replace(funds, weighs=False))
         return step.final and granted(rho_of(step.charge, funds.total))
 

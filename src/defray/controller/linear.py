@@ -25,6 +25,7 @@ from defray.core.target import (
     one_sided,
     precision_for,
     two_sided,
+    two_stage,
 )
 from defray.core.validity import anytime_precision, anytime_width
 from defray.support.known import Known
@@ -184,13 +185,27 @@ class Linear(Rule):
         if self.anytime:
             half = anytime_width(have, self.own(cell, held).first, self.gamma)
         else:
-            # A relative target spent half of gamma on the bound it was priced by.
-            gamma = self.gamma / 2 if isinstance(self.goal, Relative) else self.gamma
-            half = two_sided(gamma) / math.sqrt(have)
+            half = self._z() / math.sqrt(have)
         half *= float(self.unit) * (1 + 2**-50)
+        return min(half, self._promised(have, cell, held))
+
+    def _z(self) -> float:
+        """The normal quantile of an interval: where a grant may have followed from what a first step said,
+        that of two steps.  A relative target spent half of gamma on the bound it was priced by."""
+        if isinstance(self.goal, Relative):
+            return two_sided(self.gamma / 2)
+        return two_stage(self.gamma) if self.ask.weighed else two_sided(self.gamma)
+
+    def _promised(self, have: Fraction, cell: int, held: Held) -> float:
+        """The half-width that was asked for, where it is met: its precision was fixed beforehand."""
         if isinstance(self.goal, Within) and self._enough(self.goal, cell, held):
-            half = min(half, float(self.goal.amount))
-        return half
+            return float(self.goal.amount)
+        if isinstance(self.goal, Spend) and not self.anytime:
+            wanted = precision_of(self.goal.rho, self.reach)
+            if residual(wanted, have) * 2**12 <= wanted:  # as it is not worth more
+                half = two_sided(self.gamma) / math.sqrt(min(have, wanted))
+                return half * float(self.unit) * (1 + 2**-50)
+        return math.inf
 
 
 class Count(Linear):

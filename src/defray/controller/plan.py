@@ -23,6 +23,7 @@ from defray.core.amounts import (
     quanta_down,
     quanta_up,
     rho_of,
+    root,
     support_of,
 )
 from defray.core.contract import Purse
@@ -204,18 +205,22 @@ def cut(step: Step, ask: Ask, limit: int, total: Fraction) -> Step:
         last = purchase is step.purchases[-1]
         part = min(left if last else limit * purchase.charge // step.charge, purchase.charge)
         left -= part
-        reach = ask.compiled.blocks[purchase.block].reach
+        block = ask.compiled.blocks[purchase.block]
         itself = purchase.itself or purchase
         if part < 1:
             continue
-        sigma, precision = sigma_at_least(rho_of(part, total), reach)
-        if math.ldexp(sigma, itself.bits) > MAX_SCALE:
-            continue
+        sigma, precision = sigma_at_least(rho_of(part, total), block.reach)
         over = [c > part for c in itself.charges]
+        sigmas = tuple(sigma if o else s for o, s in zip(over, itself.sigmas, strict=True))
+        # The target may be so tight that its lattice is too fine for what is granted.
+        lattice = _lattice(min(s for s in sigmas if s is not None), block)
+        if any(s is not None and math.ldexp(s, lattice.bits) > MAX_SCALE for s in sigmas):
+            continue
         kept.append(
             replace(
                 itself,
-                sigmas=tuple(sigma if o else s for o, s in zip(over, itself.sigmas, strict=True)),
+                bits=lattice.bits,
+                sigmas=sigmas,
                 precisions=tuple(
                     precision if o else p for o, p in zip(over, itself.precisions, strict=True)
                 ),
@@ -336,9 +341,7 @@ def _purchase(
     }
     if not missing:
         return None
-    finest = float(1 / max(missing.values())) ** 0.5
-    # Steps of at most 2**-28 of the smallest sigma: wide noise in the same release still fits the sampler.
-    lattice = Lattice.fine_enough(Fraction(finest) * 2 ** (LATTICE_BITS - 28), block.halves)
+    lattice = _lattice(root(1 / max(missing.values())), block)
     sigmas: list[float | None] = [None] * len(block.keys)
     precisions: list[Fraction | None] = [None] * len(block.keys)
     charges = [0] * len(block.keys)
@@ -350,6 +353,11 @@ def _purchase(
     return Purchase(
         at, lattice.bits, tuple(sigmas), tuple(precisions), tuple(charges), purse, given
     )
+
+
+def _lattice(finest: float, block: Block) -> Lattice:
+    """Steps of at most 2**-28 of the smallest sigma: wider noise beside it still fits the sampler."""
+    return Lattice.fine_enough(Fraction(finest) * 2 ** (LATTICE_BITS - 28), block.halves)
 
 
 def noise_for(
@@ -370,12 +378,13 @@ def noise_for(
 @dataclass(frozen=True, slots=True)
 class Price:
     """What an ask will cost, in quanta: ``low == high`` where ``exact``.  ``step`` is what is bought first.
-    An ask whose price is a range stops at ``high``."""
+    An ask whose price is a range stops at ``high``; ``capped``: meeting its targets may take more."""
 
     step: Step
     low: int
     high: int
     exact: bool = True
+    capped: bool = False
 
     @classmethod
     def of(cls, step: Step) -> Price:
@@ -407,18 +416,29 @@ def price(ask: Ask, held: Held, funds: Funds) -> Price:
     if step.purse == "diagnostic" and not ask.depends_on_data:
         rest = plan(ask, expected(ask, held, step), replace(funds, weighs=False))
         return Price(step, first + rest.charge, first + rest.charge)
-    low = first
-    if len(ask.goals) == 1:  # else what one aggregate buys may make another cheaper
-        least = _bill(ask, held, funds, step.needs, lambda n: n.wants if n.final else n.least)
-        low = max(first, charged(least))
+    # What one aggregate buys may make another cheaper, but a count is as good as its own releases.
+    sure = step.needs if len(ask.goals) == 1 else _absolute_counts(ask, step)
+    least = charged(_bill(ask, held, funds, sure, lambda n: n.wants if n.final else n.least))
+    alone = len(ask.goals) == 1 or held.overlap is None
+    low = max(first, least) if alone else first
     high = left = quanta_down(funds.spendable, funds.total) + charged(step.purchases, "diagnostic")
+    capped = True
     if all(n.final or n.most is not None for row in step.needs for n in row):
         # Top-ups of one cell add up to its whole price.  Of many cells, each step charges the dearest, which
         # need not be the same one every time.
-        most = _bill(ask, held, funds, step.needs, lambda n: n.wants if n.final else n.most)
-        whole = charged(most) + MAX_STEPS
-        high = min(left, whole if len(ask.compiled.cells) == 1 else 4 * whole)
-    return Price(step, low, max(low, high), exact=False)
+        dearest = _bill(ask, held, funds, step.needs, lambda n: n.wants if n.final else n.most)
+        whole = charged(dearest) + MAX_STEPS
+        most = whole if len(ask.compiled.cells) == 1 else 4 * whole
+        high, capped = min(left, most), most > left
+    return Price(step, low, max(low, high), exact=False, capped=capped or max(low, least) > left)
+
+
+def _absolute_counts(ask: Ask, step: Step) -> list[tuple[Need, ...]]:
+    """The needs of a step that are of counts with an absolute error."""
+    return [
+        needs if isinstance(rule, Count) and isinstance(goal, Within) else ()
+        for rule, goal, needs in zip(rules_of(ask), ask.goals, step.needs, strict=True)
+    ]
 
 
 FREE: Final = Price(Step((), final=True, purse="answer", needs=()), 0, 0)

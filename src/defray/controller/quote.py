@@ -8,7 +8,7 @@ from fractions import Fraction
 from defray.controller.ask import Ask, Held
 from defray.controller.linear import Linear
 from defray.controller.plan import Purchase, Step, charged, expected
-from defray.controller.present import items_of, reused, version_notes
+from defray.controller.present import TOO_FEW, items_of, reused, version_notes
 from defray.controller.refuse import best_goals, reason
 from defray.controller.rules import rules_of
 from defray.controller.scarcity import Moment, Ration
@@ -25,7 +25,8 @@ def quote_of(ask: Ask, moment: Moment, rationed: Ration, bought: Sequence[Purcha
     whole = rationed.whole
     high_rest = rho_of(price.high - charged(step.purchases, "diagnostic"), total)
     paid = step.fits or (high_rest <= funds.answer and first <= funds.left(step.purse))
-    fits = whole and paid
+    hopeless = any(n.hopeless for needs in step.needs for n in needs)
+    fits = whole and paid and not price.capped and not hopeless
     credit = sum(
         (
             max(reused(rule, i, held) for i in range(len(ask.compiled.cells)))
@@ -44,6 +45,8 @@ def quote_of(ask: Ask, moment: Moment, rationed: Ration, bought: Sequence[Purcha
             "the rest depends on a count that is not known yet: only the first step's price is "
             "exact; max_rho is never exceeded"
         )
+    if hopeless:
+        notes.append(f"the target will not be met everywhere: {TOO_FEW}")
     if not whole:
         notes.append(f"the target will not be met: {reason(rationed, moment.scarcity)}")
     shortfall = max(rho_of(rationed.need, total) - high_rest, Fraction(0)) if not whole else 0

@@ -8,7 +8,9 @@ from fractions import Fraction
 
 from defray.controller.ask import Ask
 from defray.controller.best import best_fit
+from defray.controller.plan import plan
 from defray.controller.scarcity import Moment, Ration, Scarcity, grants
+from defray.controller.validity import too_many_looks
 from defray.core.amounts import rho_of
 from defray.core.numbers import show_number
 from defray.core.target import Within, two_sided
@@ -38,7 +40,8 @@ def refusal_of(
     needed = rho_of(rationed.lacking, funds.total)
     best = best_goals(ask, moment) if search else None
     if needed > funds.answer and not rationed.price.step.fits:
-        return over_budget(ask, needed, funds.answer, moment.scarcity.cap, best)
+        regional = moment.overlap is not None
+        return over_budget(ask, needed, funds.answer, moment.scarcity.cap, best, regional=regional)
     return held_back(ask, needed, funds.answer, reason(rationed, moment.scarcity), best)
 
 
@@ -46,9 +49,12 @@ def reason(rationed: Ration, scarcity: Scarcity) -> str:
     """Why the gate grants less than is needed."""
     policy, demand = scarcity.policy, rationed.grant.demand if rationed.grant else None
     horizon = getattr(policy, "horizon", None)
-    if demand is None or horizon is None or not policy.paced:
+    everything = (
+        rationed.grant is not None and rationed.grant.rho == rationed.grant.demand.available
+    )
+    if demand is None or horizon is None or not policy.paced or everything:
         return "the budget does not hold what the target needs"
-    number = scarcity.pace.arrivals + (0 if scarcity.arrived else 1)
+    number = scarcity.before.arrivals + 1
     return (
         f"the gate {policy.name} keeps the rest for the questions to come "
         f"({min(number, horizon):,} of {horizon:,} expected)"
@@ -74,6 +80,8 @@ def show_percent(confidence: Fraction) -> str:
 
 def best_goals(ask: Ask, moment: Moment) -> dict[str, str] | None:
     """The best accuracy that is granted now, by alias, stretching all tolerances alike; None if none is."""
+    if too_many_looks(ask, moment.held, plan(ask, moment.held, moment.funds)) is not None:
+        return None
     best = best_fit(
         ask, moment.held, moment.funds, lambda rho: grants(rho, moment.funds, moment.scarcity)
     )
@@ -100,16 +108,28 @@ def _promised(ask: Ask, moment: Moment, best: Ask | None) -> Ask | None:
 
 
 def over_budget(
-    ask: Ask, asked: Fraction, available: Fraction, cap: Fraction, best: Mapping[str, str] | None
+    ask: Ask,
+    asked: Fraction,
+    available: Fraction,
+    cap: Fraction,
+    best: Mapping[str, str] | None,
+    *,
+    regional: bool = False,
 ) -> BudgetRefused:
-    """The answer purse does not hold what the residual costs."""
+    """The answer purse does not hold what the residual costs; ``regional``: in the region that is asked
+    about, while another may hold more."""
     if best is None:
         hint = "ask for less accuracy or fewer groups; answers already bought stay free"
     else:
         hint = f"the best accuracy that still fits is {_shown(ask, best)}"
+    here = ""
+    if regional:
+        here = " for this region"
+        column = next((a for b in ask.compiled.blocks for a in b.attributes), "COLUMN")
+        hint += f"; another region may have more left: defray balance --by {column}"
     return BudgetRefused(
         f"this needs {show_rho(asked)} rho; {show_rho(available)} of the contract's "
-        f"{show_rho(cap)} rho for answers remain ({show_rho(asked - available)} too little)",
+        f"{show_rho(cap)} rho for answers remain{here} ({show_rho(asked - available)} too little)",
         hint=hint,
         limit="contract, answer budget",
         asked=float(asked),

@@ -31,13 +31,35 @@ DIGITS = Fraction(1, 2**30)
 @dataclass(frozen=True, slots=True)
 class Scarcity:
     """The contract's policy at one moment: with the ``pace`` so far and the answer purse's ``cap`` in rho.
-    ``arrived``: the ask at hand has arrived before.  Without ``weights`` every weight is 1."""
+    ``wanted`` is what the ask at hand needed when it arrived, in rho (None: it has not arrived before).
+    Without ``weights`` every weight is 1."""
 
     policy: Policy
     pace: Pace
     cap: Fraction
     weights: Weights | None = None
-    arrived: bool = False
+    wanted: Fraction | None = None
+
+    @property
+    def arrived(self) -> bool:
+        return self.wanted is not None
+
+    @property
+    def before(self) -> Pace:
+        """The arrivals without the ask at hand."""
+        return self.pace.without_newest() if self.arrived else self.pace
+
+    def gained(self, needed: Fraction) -> Fraction:
+        """What an ask that may be granted a part has been granted since it arrived, if so much is still
+        needed: it counts against its share."""
+        if self.wanted is None or not self.policy.partial:
+            return Fraction(0)
+        gained = self.wanted - needed
+        return gained if gained > self.wanted * (1 - ALL_BUT) else Fraction(0)
+
+    def after(self, demand: Demand, granted: Fraction) -> float:
+        """The price mu for the next arrival, once this one was granted so much."""
+        return self.policy.after(demand, granted, self.before)
 
     @property
     def arriving(self) -> bool:
@@ -65,13 +87,18 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What the policy grants of a ``demand``: ``rho`` in all, exactly.  ``influence`` is the QIF behind its
-    weight (None: not diagnosed) and ``price`` mu for the next arrival."""
+    """What the policy grants of a ``demand``: ``rho`` in all, exactly, of which ``gained`` was granted when
+    the same was asked before.  ``influence`` is the QIF behind its weight (None: not diagnosed)."""
 
     demand: Demand
     rho: Fraction
-    price: float
     influence: float | None = None
+    gained: Fraction = Fraction(0)
+
+    @property
+    def new(self) -> Fraction:
+        """What is granted now."""
+        return max(self.rho - self.gained, Fraction(0))
 
     @property
     def whole(self) -> bool:
@@ -79,11 +106,16 @@ class Grant:
 
     def less(self) -> Grant:
         """No more than any policy means, whose prices are found to nine digits."""
-        return replace(self, rho=self.rho * (1 - DIGITS))
+        return replace(self, rho=max(self.rho - self._slack, Fraction(0)))
 
     def more(self) -> Grant:
         """No less than any policy means."""
-        return replace(self, rho=min(self.rho * (1 + DIGITS), Fraction(self.demand.residual)))
+        return replace(self, rho=min(self.rho + self._slack, Fraction(self.demand.residual)))
+
+    @property
+    def _slack(self) -> Fraction:
+        """A grant is a difference: its rounding is small beside the residual, not always beside itself."""
+        return self.rho * DIGITS + Fraction(self.demand.residual) / 2**50
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,39 +163,41 @@ def ration(
     available = funds.answer + rho_of(spent, funds.total)
     if estimate.step.fits:
         available = max(available, needed)
-    demand = Demand(needed, available, scarcity.cap)
+    gained = scarcity.gained(needed)
+    demand = Demand(needed + gained, available + gained, scarcity.cap)
     if estimate.step.promised and needed <= available:
-        price = scarcity.policy.after(demand, needed, scarcity.pace)
-        return Ration(estimate, need, Grant(demand, needed, price), spent)
+        return Ration(estimate, need, Grant(demand, needed + gained, None, gained), spent)
     if not need:  # the diagnostic alone is enough
-        return Ration(estimate, need, decide(demand, scarcity), spent)
+        return Ration(estimate, need, decide(demand, scarcity, gained=gained), spent)
     weighing = estimate.step.purse == "diagnostic"
     weight, influence = 1.0, None
     if scarcity.weights is not None and not weighing:
         weight, influence = weigh(ask, before, held, funds.probe, scarcity.weights, scarcity.pace)
-    grant = decide(replace(demand, weight=weight), scarcity, influence)
+    grant = decide(replace(demand, weight=weight), scarcity, influence, gained)
     light = heavy = grant
     if weighing and scarcity.weights is not None:
-        light = decide(replace(demand, weight=scarcity.weights.least), scarcity)
-        heavy = decide(replace(demand, weight=scarcity.weights.most), scarcity)
+        light, heavy = (
+            decide(replace(demand, weight=weight), scarcity, gained=gained)
+            for weight in (scarcity.weights.least, scarcity.weights.most)
+        )
     first, total = estimate.step.charge, funds.total
     if ask.depends_on_data and _may_stop(estimate, demand, scarcity, total):
         estimate = replace(estimate, low=first)
     if light.whole:
         return Ration(estimate, need, grant, spent)
-    if weighing and (heavy.rho or scarcity.policy.partial):  # at the least a rough answer
+    if weighing and (heavy.new or scarcity.policy.partial):  # at the least a rough answer
         if ask.depends_on_data:
             return Ration(replace(estimate, exact=False), need, grant, spent)
         # The weight makes no difference where even the heaviest gets nothing, or the lightest all.
-        sure = not heavy.rho or light.rho == demand.available
+        sure = not heavy.new or light.rho == demand.available
         some, most = (light, heavy) if sure else (light.less(), heavy.more())
         rest = plan(ask, expected(ask, held, estimate.step), replace(funds, weighs=False))
         low, high = (
-            first + within(rest, ask, quanta_down(g.rho, total), total).charge for g in (some, most)
+            first + within(rest, ask, quanta_down(g.new, total), total).charge for g in (some, most)
         )
         granted = replace(estimate, low=low, high=max(low, high), exact=sure)
         return Ration(granted, need, grant, spent)
-    room = 0 if weighing else max(quanta_down(grant.rho, total) - spent, 0)
+    room = 0 if weighing else max(quanta_down(grant.new, total) - spent, 0)
     if first <= room:  # the first of several steps; how many follow is not known yet
         return Ration(replace(estimate, low=first, exact=False), need, grant, spent)
     # What is cut down measures the question itself, which its dearest cell has to pay for.
@@ -180,19 +214,24 @@ def _may_stop(estimate: Price, demand: Demand, scarcity: Scarcity, total: Fracti
     return policy.paced or policy.partial or rho_of(estimate.high, total) >= demand.available
 
 
-def decide(demand: Demand, scarcity: Scarcity, influence: float | None = None) -> Grant:
+def decide(
+    demand: Demand,
+    scarcity: Scarcity,
+    influence: float | None = None,
+    gained: Fraction = Fraction(0),
+) -> Grant:
     """The policy's decision, exactly within what is needed and left."""
-    granted = scarcity.policy.grant(demand, scarcity.pace) if demand.residual else 0
+    granted = scarcity.policy.grant(demand, scarcity.before) if demand.residual else 0
     most = min(Fraction(demand.residual), Fraction(demand.available))
     rho = max(min(Fraction(granted), most), Fraction(0))
     if rho >= most * ALL_BUT:  # a float's last digits decide nothing
         rho = most
-    price = scarcity.policy.after(demand, rho, scarcity.pace)
-    return Grant(demand, rho, price, influence)
+    return Grant(demand, rho, influence, gained)
 
 
 def grants(rho: Fraction, funds: Funds, scarcity: Scarcity) -> bool:
     """Whether an ask of this price would be granted whole now, at the weight of a typical one."""
     if rho > funds.spendable:
         return False
-    return not rho or decide(Demand(rho, funds.answer, scarcity.cap), scarcity).whole
+    fresh = replace(scarcity, wanted=None)  # at another accuracy it is another question
+    return not rho or decide(Demand(rho, funds.answer, scarcity.cap), fresh).whole

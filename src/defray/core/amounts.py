@@ -97,6 +97,12 @@ def float_down(x: Fraction) -> float:
     return math.nextafter(f, -math.inf) if Fraction(f) > x else f
 
 
+def root(x: Fraction) -> float:
+    """The square root of a positive number to 15 digits, also of a number that is beyond the floats."""
+    half = (x.numerator.bit_length() - x.denominator.bit_length()) // 2
+    return math.ldexp(math.sqrt(float(x / Fraction(4) ** half)), half)
+
+
 def support_of(precision: Fraction, reach: Fraction) -> Fraction:
     """Support, in rho, of an estimate of that precision; ``reach`` = k * Delta."""
     return reach * reach * precision / 2

@@ -18,7 +18,7 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, Final
 
-from defray.core.amounts import dyadic_down, dyadic_up, exact, float_down
+from defray.core.amounts import dyadic_down, dyadic_up, exact, float_down, root
 from defray.core.numbers import show_number
 from defray.errors import TargetError
 
@@ -38,6 +38,25 @@ def two_sided(gamma: float) -> float:
     1.959964
     """
     return one_sided(gamma / 2)
+
+
+@lru_cache(maxsize=4096)
+def two_stage(gamma: float) -> float:
+    """z for a precision that was reached in two steps, the size of the second chosen freely after the first.
+
+    With x, y the standardised errors of both the fused one is ``sqrt(r) x + sqrt(1 - r) y``, r in [0, 1].
+    Over all r it is at most ``hypot(x, y)`` where both are positive, else the larger of them: it exceeds
+    z for any r at all with probability ``exp(-z**2/2)/4 + P(N(0,1) > z)`` at most.  So, two-sided,
+    ``P(|N(0,1)| > z) + exp(-z**2/2)/2 = gamma`` is safe (Proschan and Hunsberger 1995 bound one side so).
+
+    >>> round(two_stage(0.05), 4)
+    2.3531
+    """
+    low, high = two_sided(gamma), two_sided(gamma) + 4
+    while low < (middle := (low + high) / 2) < high:
+        miss = math.erfc(middle / math.sqrt(2)) + math.exp(-middle * middle / 2) / 2
+        low, high = (middle, high) if miss > gamma else (low, middle)
+    return high + 4 * math.ulp(high)
 
 
 @lru_cache(maxsize=4096)
@@ -177,7 +196,7 @@ def sigma_at_most(precision: Fraction, lattice: Lattice) -> tuple[float, Fractio
 
     Capped at MAX_SCALE lattice steps: a minute residual buys slightly more than it needs.
     """
-    sigma = math.sqrt(float(1 / precision))
+    sigma = root(1 / precision)
     cap = math.ldexp(MAX_SCALE, -lattice.bits)
     sigma = min(sigma * (1 + 2**-52), cap)
     while Fraction(sigma) ** 2 * precision > 1:
@@ -188,7 +207,7 @@ def sigma_at_most(precision: Fraction, lattice: Lattice) -> tuple[float, Fractio
 @lru_cache(maxsize=4096)
 def sigma_at_least(rho: Fraction, reach: Fraction) -> tuple[float, Fraction]:
     """The sigma (units) whose charge is at most ``rho``, rounded up, and its dyadic precision."""
-    sigma = math.sqrt(float(reach * reach / (2 * rho))) * (1 - 2**-52)
+    sigma = root(reach * reach / (2 * rho)) * (1 - 2**-52)
     while reach * reach > 2 * rho * Fraction(sigma) ** 2:
         sigma = math.nextafter(sigma, math.inf)
     return sigma, dyadic_down(1 / Fraction(sigma) ** 2)

@@ -8,7 +8,7 @@ something was charged by cell.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from defray.core.domain import Domain
@@ -64,7 +64,7 @@ class Account:
         not fit the domain, whose columns have so many ``atoms``."""
         if self.cells is None and all(not columns for columns, _ in paid):
             common = self.common + sum(int(quanta) for _, quanta in paid)
-            return replace(self, spent=max(self.spent, common), common=common)
+            return Account(max(self.spent, common), common)
         charges = self.charges(atoms).plus(paid)
         sets = dict(self.sets)
         for columns, _ in paid:

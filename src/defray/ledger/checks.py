@@ -195,7 +195,7 @@ def faults(release: Release, rho: Fraction) -> Iterator[str]:
     if least is None:
         yield "nothing is measured"
         return
-    cost = charge_for(release.reach**2 * squared_weight(release.weights), least, rho)
+    cost = charge_for(release.reach * release.reach * squared_weight(release.weights), least, rho)
     given = release.note.get("given") is True
     if release.charge < cost or (release.charge > cost and not given):
         yield f"the charge is {release.charge} quanta, but its noise costs {cost}"

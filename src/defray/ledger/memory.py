@@ -131,6 +131,9 @@ class MemoryView:
         arrived = self._now.arrived
         return self._kept.arrivals[max(after, arrived - newest, 0) : arrived]
 
+    def arrival(self, seq: int) -> Arrival:
+        return Arrival.from_json(self._kept.entries[seq - 1].read())
+
 
 def _state(trail: Sequence[Known], now: _Moment) -> Known:
     for known in reversed(trail):
@@ -162,6 +165,12 @@ class MemoryTransaction(MemoryView):
         first = max(after, self._now.arrived - newest, 0)
         before = self._kept.arrivals
         return [*before[first:], *self._added.arrivals[max(first - len(before), 0) :]]
+
+    def arrival(self, seq: int) -> Arrival:
+        own = seq - len(self._kept.entries) - 1
+        return (
+            Arrival.from_json(self._added.entries[own].read()) if own >= 0 else super().arrival(seq)
+        )
 
     def releases(self, after: int) -> list[tuple[int, Release]]:
         first = max(after, self._now.floor)

@@ -232,6 +232,13 @@ class SqliteView:
             raise unreadable(self._path, "an arrival") from None
         return found[::-1]
 
+    def arrival(self, seq: int) -> Arrival:
+        row = self._sql.execute("SELECT body FROM entries WHERE seq = ?", (seq,)).fetchone()
+        try:
+            return Arrival.from_json(json.loads(row[0]))
+        except UNREADABLE:
+            raise unreadable(self._path, "an arrival") from None
+
 
 class SqliteTransaction(SqliteView):
     """The one writer of the moment.  A failed append spoils it: it can only be rolled back."""

@@ -58,6 +58,9 @@ class View(Protocol):
     def arrivals(self, after: int, newest: int) -> list[Arrival]:
         """The arrivals numbered above ``after``, in order: of many the ``newest`` only."""
 
+    def arrival(self, seq: int) -> Arrival:
+        """The arrival that stands at ``seq``."""
+
 
 class Transaction(View, Protocol):
     """A serialised read-decide-append.  Its own appends are visible to its later reads."""

@@ -25,6 +25,11 @@ NEED_HORIZON: Final = frozenset(GATES) - {"refuse", "greedy", "paper"}
 """The gates that mean nothing without a declared horizon."""
 
 
+def weighs(gate: str) -> bool:
+    """Whether difficult questions are granted more."""
+    return GATES[gate](1).weighted
+
+
 def _declared(horizon: int | None) -> int:
     if horizon is None:
         raise ValueError("this gate needs a horizon")

@@ -8,12 +8,15 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, insort
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
 Amount = Fraction | float
 """rho: exact in the engine, a float in simulations.  A policy compares amounts as they come."""
+
+FEW: Final = 4
+"""So many even shares any ask may count for, however few have arrived."""
 
 WINDOW: Final = 256
 """How many of the latest arrivals a forecast rests on, so that a decision takes the same time for ever."""
@@ -28,6 +31,10 @@ class Demand:
     available: Amount
     cap: Amount
     weight: float = 1.0
+
+    def upto(self, most: float) -> Demand:
+        """The same demand for no more than ``most``."""
+        return self if self.residual <= most else replace(self, residual=most)
 
 
 class Pace:
@@ -68,6 +75,12 @@ class Pace:
         other._influences, other._ranked = self._influences[:], self._ranked[:]
         return other
 
+    def without_newest(self) -> Pace:
+        """As one that has arrived before finds it: it is among the arrivals already."""
+        other = self.copy()
+        other.arrivals = max(0, self.arrivals - 1)
+        return other
+
     def advance(
         self, residual: float, weight: float, price: float, influence: float | None = None
     ) -> None:
@@ -99,6 +112,28 @@ class Pace:
         residuals.append(float(demand.residual))
         weights.append(demand.weight)
         return residuals, weights
+
+    def usual(self, demand: Demand, horizon: int) -> tuple[float, array[float], array[float]]:
+        """The most that one ask counts for, and residuals and weights of what was forecast and seen, this
+        demand included, none above it.
+
+        The most is half as many even shares as asks are told, at least :data:`FEW`: so no ask alone makes
+        the expected need what is left (winsorising).  Arrivals that no budget of this size could meet do not
+        count: nothing would have been left for the others.
+        """
+        residuals, weights = self.seen(demand)
+        cap, last = float(demand.cap), len(residuals) - 1
+        told = [
+            (residual, weight)
+            for i, (residual, weight) in enumerate(zip(residuals, weights, strict=True))
+            if residual <= cap or i < self._prior or i == last
+        ]
+        most = max(FEW, len(told) / 2) * cap / horizon
+        return (
+            most,
+            array("d", (min(residual, most) for residual, _ in told)),
+            array("d", (weight for _, weight in told)),
+        )
 
     def latest(self) -> list[float]:
         """The residuals in the window, in the order of arrival, without the forecast."""

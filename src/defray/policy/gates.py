@@ -69,7 +69,9 @@ class Greedy(Unpriced):
 
 @dataclass(frozen=True, slots=True)
 class Fluid(Unpriced):
-    """At the price that lets the expected arrivals fit, if they are like those seen."""
+    """At the price that lets the expected arrivals fit, if they are like those seen.  What one asks beyond
+    what an ask counts for (:meth:`Pace.usual`) is granted last: from what the others are not expected to
+    need."""
 
     horizon: int
 
@@ -79,10 +81,17 @@ class Fluid(Unpriced):
     weighted: ClassVar[bool] = True
 
     def price(self, demand: Demand, pace: Pace) -> float:
-        return fluid_price(demand, pace.left(self.horizon) - 1, *pace.seen(demand))
+        most, *seen = pace.usual(demand, self.horizon)
+        return fluid_price(demand.upto(most), pace.left(self.horizon) - 1, *seen)
 
     def grant(self, demand: Demand, pace: Pace) -> Amount:
-        return at_price(demand, self.price(demand, pace))
+        most, residuals, weights = pace.usual(demand, self.horizon)
+        ahead = pace.left(self.horizon) - 1
+        price = fluid_price(demand.upto(most), ahead, residuals, weights)
+        if price or demand.residual <= most:
+            return at_price(demand.upto(most), price)
+        spare = float(demand.available) - ahead * sum(residuals) / len(residuals)
+        return min(demand.residual, demand.available, max(spare, most))
 
 
 @dataclass(frozen=True, slots=True)

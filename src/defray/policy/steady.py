@@ -17,6 +17,9 @@ from defray.policy.price import at_price, descended
 MODEST: Final = 2
 """An ask of up to so many even shares is modest."""
 
+LARGEST: Final = 3
+"""No ask takes more than ``LARGEST / sqrt(N)`` of the purse under ``steady``."""
+
 CRUMB: Final = 10
 """Into so many parts an even share is cut for those who cannot be met."""
 
@@ -29,6 +32,7 @@ class Steady:
     ``mu' = [mu + eta (granted - avail/N_t)]_+``, ``eta = mean(w) (1 + 3 t/N)/sqrt(N)``, mu = 0 at first.
     What is charged leans from mu towards the fluid price by ``n/(n + N/2) exp(-z^2/2)``: the more the more
     residuals n are known, and the less the stronger they rise or fall as they come (:func:`trend`).
+    mu begins at 0, so a single grant is bounded: by ``3/sqrt(N)`` of the purse.
     """
 
     horizon: int
@@ -51,7 +55,8 @@ class Steady:
         return (1 - trust) * pace.price + trust * Fluid(self.horizon).price(demand, pace)
 
     def grant(self, demand: Demand, pace: Pace) -> Amount:
-        return at_price(demand, self.price(demand, pace))
+        most = LARGEST * float(demand.cap) / math.sqrt(self.horizon)
+        return min(at_price(demand, self.price(demand, pace)), most)
 
     def after(self, demand: Demand, granted: Amount, pace: Pace) -> float:
         late = min(1.0, pace.arrivals / self.horizon)

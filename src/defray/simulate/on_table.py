@@ -42,7 +42,8 @@ class Gating:
     weights: Weighing = field(default_factory=Weighing)
 
     def applied(self, contract: Contract) -> Contract:
-        return replace(contract, gate=self.gate, weights=self.weights)
+        # Exact support, as the accounting and the comparators credit.
+        return replace(contract, gate=self.gate, weights=self.weights, support="exact")
 
 
 def run_on_table(

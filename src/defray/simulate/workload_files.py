@@ -292,7 +292,11 @@ def _number(name: str, value: Any) -> float:
         number = float("nan")
     if (-MOST if name == "truth" else LEAST) <= number <= MOST:
         return number
-    kind = "a finite number" if name == "truth" else "a finite number above 0"
+    kind = (
+        f"a number from {-MOST:g} to {MOST:g}"
+        if name == "truth"
+        else f"a number from {LEAST:g} to {MOST:g}"
+    )
     raise _Mistake(name, f"{quoted(value)} is not {kind}", "write a number such as 0.5")
 
 

@@ -7,8 +7,6 @@ refines the view (its releases are folded again on the finer cells; nothing of t
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -17,12 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from defray.query.region import Region
+from defray.support.cuts import Cuts
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-
-Cuts = Mapping[int, frozenset[int] | None]
-"""By column, the atoms where a new class has to begin; None: at every atom."""
 
 Starts = tuple[int, ...] | None
 """Where the classes of a column begin, ascending from 0; None: at every atom."""
@@ -131,40 +127,3 @@ def axes_for(cuts: Cuts, widths: tuple[int, ...], fine: int, most: int) -> Axes 
     if prod(sizes.values()) > most:
         return None
     return Axes(columns, tuple(starts[c] for c in columns), tuple(widths[c] for c in columns))
-
-
-def cuts_of(
-    region: Region, nodes: Iterable[Region], widths: tuple[int, ...]
-) -> dict[int, frozenset[int]]:
-    """Where a region tells the atoms of its columns apart; ``nodes`` are all its nodes."""
-    found: dict[int, set[int]] = {}
-    for node in nodes:
-        if isinstance(node, bool):
-            continue
-        here = found.setdefault(node.column, set())
-        for atoms, _ in node.edges:
-            for low, high in atoms:
-                here.update((low, high))
-    return {c: frozenset(x for x in cuts if 0 < x < widths[c]) for c, cuts in found.items()}
-
-
-def joined(*several: Cuts) -> dict[int, frozenset[int] | None]:
-    """The cuts of all."""
-    out: dict[int, frozenset[int] | None] = {}
-    for cuts in several:
-        for column, wanted in cuts.items():
-            before = out.get(column, frozenset())
-            out[column] = None if wanted is None or before is None else before | wanted
-    return out
-
-
-def class_of(starts: Starts, atom: int) -> int:
-    """The class that holds an atom."""
-    return atom if starts is None else bisect_right(starts, atom) - 1
-
-
-def begins(starts: Starts, atom: int) -> bool:
-    """Whether a class begins at an atom."""
-    return starts is None or (
-        (at := bisect_left(starts, atom)) < len(starts) and starts[at] == atom
-    )

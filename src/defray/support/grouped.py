@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from defray.core.domain import Domain
 from defray.query.descriptor import Axis, Measure
 from defray.query.region import Region, Regions
-from defray.support.axes import Axes, Cuts, Floats, cuts_of, joined
+from defray.support.cuts import Cuts, cuts_of, joined
+
+if TYPE_CHECKING:
+    from defray.support.axes import Axes, Floats
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class Grouped:
 
     def vectors(self, on: Axes, domain: Domain, groups: Sequence[int]) -> Floats:
         """The indicators of some groups on the cells of axes, a row each."""
+        import numpy as np
+
         number, count = np.zeros(on.shape, np.int64), 1
         for a in self.axes:
             place = on.columns.index(a.column)

@@ -20,7 +20,8 @@ from defray.core.contract import Purse
 from defray.core.domain import Domain
 from defray.query.descriptor import Measure
 from defray.query.region import Regions
-from defray.support.axes import Axes, Cuts, Floats, axes_for, joined
+from defray.support.axes import Axes, Floats, axes_for
+from defray.support.cuts import Cuts, joined
 from defray.support.grouped import Grouped
 from defray.support.marginal.certificate import centre
 from defray.support.promised import Reserves
@@ -116,6 +117,7 @@ class History:
     seq: int = 0
     cache: dict[Any, Any] = field(default_factory=dict)
     _residuals: dict[str, dict[tuple[int, ...], Residual]] = field(default_factory=dict)
+    _cuts: dict[str, dict[tuple[int, ...], Cuts]] = field(default_factory=dict)
     _folds: dict[tuple[str, Axes], _Fold] = field(default_factory=dict)
     promised: Reserves = field(default_factory=Reserves)
     _lock: Lock = field(default_factory=Lock)
@@ -128,6 +130,8 @@ class History:
             for place, value in enumerate(item.values):
                 self.values[item.seq * PLACES + place] = value
             self.seq = max(self.seq, item.seq)
+            cuts = self._cuts.setdefault(item.space, {})
+            cuts[item.columns] = joined(cuts.get(item.columns, {}), item.cuts)
             if item.centred is not None:
                 held = self._residuals.setdefault(item.space, {})
                 nothing = Residual(Fraction(0), np.zeros(item.centred.shape), ())
@@ -145,6 +149,7 @@ class History:
             self.seq,
             {},
             {space: dict(held) for space, held in self._residuals.items()},
+            {space: dict(cuts) for space, cuts in self._cuts.items()},
             {key: _Fold(f.state, f.taken) for key, f in self._folds.items()},
             self.promised,
         )
@@ -178,29 +183,25 @@ class History:
 
     def home(self, space: str, cuts: Cuts) -> Axes | None:
         """The view that a question with these cuts is answered from: its own columns, and with them those of
-        the releases that share a column, while the cells stay few.  None where even its own are too many."""
+        the releases that share a column, while the cells stay few: those that came first stay first, so
+        that what a view has held it keeps.  None where even its own are too many."""
         key = ("home", space, tuple(sorted(cuts.items(), key=lambda c: c[0])))
         if key not in self.cache:
-            self.cache[key] = self._home(self.spaces.get(space, ()), cuts)
+            self.cache[key] = self._home(self._cuts.get(space, {}), cuts)
         home: Axes | None = self.cache[key]
         return home
 
-    def _home(self, items: Sequence[Item], cuts: Cuts) -> Axes | None:
-        widths = self.domain.widths
-        known: dict[tuple[int, ...], Cuts] = {}
-        for item in items:
-            known[item.columns] = joined(known.get(item.columns, {}), item.cuts)
-        here = set(cuts)
+    def _home(self, known: Mapping[tuple[int, ...], Cuts], cuts: Cuts) -> Axes | None:
+        """``known``: what releases of the space tell apart, by their columns, in the order in which these
+        came."""
+        widths, here = self.domain.widths, set(cuts)
         within = joined(
             cuts, *(more for columns, more in known.items() if here.issuperset(columns))
         )
         axes = axes_for(within, widths, FINE, LARGEST)
         if axes is None:
             return axes_for(cuts, widths, FINE, LARGEST)
-        waiting = sorted(
-            (c for c in known if not here.issuperset(c)),
-            key=lambda c: (prod(widths[i] for i in c), c),
-        )
+        waiting = [c for c in known if not here.issuperset(c)]
         while True:
             for columns in waiting:
                 if here & set(columns) or not here:

@@ -74,7 +74,8 @@ left."""
 class Overlap:
     """The transcript of one data version as overlapping releases; ``rho`` is the contract's, ``unit_rows``
     the rows of a privacy unit.  Where ``scanned`` is given, only these views can be measured.  Of the
-    contract's promises the first ``kept`` are kept; what they hold back is in ``room``."""
+    contract's promises the first ``kept`` are kept; what they hold back is in ``room``.  Where it is not
+    ``valued``, views say how precisely a question is known and leave its value 0."""
 
     history: History
     room: Room
@@ -82,6 +83,7 @@ class Overlap:
     unit_rows: int
     scanned: Collection[Axes] | None = None
     kept: int = 0
+    valued: bool = True
 
     lift: ClassVar[Fraction] = Fraction(1 / AIM**2)
     """What is topped up beside other releases is wanted so much more precisely."""
@@ -110,7 +112,7 @@ class Overlap:
 
     def _known(self, block: Block) -> Sequence[Known]:
         """What all releases say of each cell; UNKNOWN where they do not say enough."""
-        if block.marginal is not None and not self._seen_from_view(block):
+        if self.by_residuals(block):
             return self._known_marginal(block)
         state, axes = self._view(block)
         if state is None or axes is None or len(block.keys) * axes.cells > 4 * WORK:
@@ -126,12 +128,20 @@ class Overlap:
             out[i] = self._said(state, known(state, q))
         return out
 
-    def certificate(self, block: Block, cell: int) -> tuple[State, Certificate] | None:
-        """How one cell follows from its view's releases; None where no view says anything."""
+    def by_residuals(self, block: Block) -> bool:
+        """Whether a block is a full GROUP BY that is answered from residuals."""
+        return block.marginal is not None and not self._seen_from_view(block)
+
+    def certificate(
+        self, block: Block, cell: int
+    ) -> tuple[State, NDArray[np.float64], Certificate] | None:
+        """How one cell, as a functional of a view's cells, follows from the view's releases; None where no
+        view says anything."""
         state, axes = self._view(block)
         if state is None or axes is None:
             return None
-        return state, known(state, self._questions(block, axes, [cell])[0])
+        question = self._questions(block, axes, [cell])[0]
+        return state, question, known(state, question)
 
     def _said(self, state: State, said: Certificate) -> Known:
         """What a view says, where its releases span the question."""
@@ -139,6 +149,8 @@ class Overlap:
         if not spread or bias > TRUSTED * spread:
             return UNKNOWN
         precision = dyadic_down(Fraction(1 / (spread + WORTH * bias) ** 2))
+        if not self.valued:
+            return self._as_known(precision, Fraction(0), {self.history.seq})
         used = said.weights != 0
         rows = state.ids[used].tolist()
         value = combined(said.weights[used], [self.history.values[i] for i in rows])
@@ -195,7 +207,7 @@ class Overlap:
     def _measure(
         self, block: Block, wanted: Mapping[int, Fraction], purse: Purse, charge: int
     ) -> tuple[Drawn, ...] | None:
-        if block.marginal is not None and not self._seen_from_view(block):
+        if self.by_residuals(block):
             alike = len(wanted) == len(block.keys) and len(set(wanted.values())) == 1
             variance = 1 / next(iter(wanted.values()))
             return self._measure_marginal(block, variance, purse, charge) if alike else None
@@ -340,7 +352,10 @@ class Overlap:
 
     def fits(self, releases: Iterable[Planned]) -> bool:
         """Whether every cell can pay for all of these, and all promises can still be kept."""
-        return self.planning(releases).room.sound
+        listed = list(releases)
+        if any(release.charge > self.room.caps[release.purse] for release in listed):
+            return False
+        return self.planning(listed).room.sound
 
     def dearest(self, block: Block, draws: Sequence[Drawn]) -> int:
         """What the dearest cell pays for all of these, in quanta."""
@@ -433,9 +448,10 @@ class Overlap:
         return (state if state.count else None), axes
 
     def homes(self, blocks: Sequence[Block]) -> list[Axes]:
-        """The views that a question's next steps may measure in."""
-        spaces = [(str(b.measure), self._cuts(b)) for b in blocks if not b.confirms]
-        found = [self.history.home(space, cuts) for space, cuts in spaces]
+        """The views that a question's next steps may measure in: where others' releases say something, since
+        beside its own alone nothing is better than the question itself."""
+        told = (self._view(b) for b in blocks if not b.confirms)
+        found = [axes for state, axes in told if state is not None]
         found += [self._promised_view(b, n)[1] for b in blocks for n in self._classes(b)]
         return list(dict.fromkeys(axes for axes in found if axes is not None))
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from defray.core.contract import Purse
 from defray.core.domain import Domain
 from defray.query.region import Regions
+from defray.support.cell_charges import LARGEST
 from defray.support.charges import Added
 from defray.support.drawn import Drawn
 from defray.support.exact import Block
@@ -53,7 +54,7 @@ class Planned:
             domain,
             reach=block.reach,
             sigmas=self.sigmas if drawn is None else (drawn.sigma,),
-            charge=self.charge,
+            charge=min(self.charge, LARGEST),
             rho=rho,
             by_cell=True,
         )

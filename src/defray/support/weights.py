@@ -22,6 +22,9 @@ FINEST: Final = 1000
 """The most binary digits after the point of a weight."""
 
 
+_ONE: Final = Fraction(1)
+
+
 def squared_weight(weights: Mapping[str, Any]) -> Fraction:
     """How far one row moves what was measured, squared, in the dearest cell, where ``reach`` is 1.
 
@@ -36,7 +39,7 @@ def squared_weight(weights: Mapping[str, Any]) -> Fraction:
         case "cells":
             return Fraction(max(map(abs, weights["steps"])) ** 2, 4 ** weights["bits"])
         case _:
-            return Fraction(1)
+            return _ONE
 
 
 def squared_gain(weights: Mapping[str, Any]) -> int:
