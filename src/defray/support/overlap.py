@@ -137,11 +137,13 @@ class Overlap:
     ) -> tuple[State, NDArray[np.float64], Certificate] | None:
         """How one cell, as a functional of a view's cells, follows from the view's releases; None where no
         view says anything."""
-        state, axes = self._view(block)
-        if state is None or axes is None:
-            return None
-        question = self._questions(block, axes, [cell])[0]
-        return state, question, known(state, question)
+        views = [self._view(block), *(self._promised_view(block, n) for n in self._classes(block))]
+        found: list[tuple[State, NDArray[np.float64], Certificate]] = []
+        for state, axes in views:
+            if state is not None and state.count and axes is not None:
+                question = self._questions(block, axes, [cell])[0]
+                found.append((state, question, known(state, question)))
+        return max(found, key=lambda f: self._said(f[0], f[2]).precision, default=None)
 
     def _said(self, state: State, said: Certificate) -> Known:
         """What a view says, where its releases span the question."""
