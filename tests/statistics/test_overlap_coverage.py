@@ -1,4 +1,4 @@
-"""Answers that rest on overlapping releases, through the whole engine: unbiased, and as accurate as stated."""
+"""Answers that rest on overlapping releases, through the whole engine: unbiased, as accurate as stated."""
 
 from __future__ import annotations
 
