@@ -50,7 +50,9 @@ def balance(
         scarcity = sharing(contract, view)
         promises = standings(contract, ledger.terms.caps, view)
         domain = contract.domain if view.epoch is None else Domain.from_json(view.epoch.domain)
-        paid = _charges(contract, view, domain) if contract.support == "linear" or by else None
+        # Nothing is told apart where nothing was spent.
+        apart = contract.support == "linear" and spent["answer"]
+        paid = _charges(contract, view, domain) if apart or by else None
     caps = {p: rho_of(ledger.terms.caps[p], total) for p in PURSES}
     held = sum((p.holds for p in promises if p.kept), Fraction(0))
     wanted = precision_for(goal.amount, two_sided(float(1 - level)))
@@ -80,8 +82,8 @@ def balance(
         "closed": closed,
         "notes": list(version_notes(version)),
     }
-    if paid is not None and contract.support == "linear":
-        least = rho_of(least_of(paid), total)
+    if contract.support == "linear":
+        least = rho_of(least_of(paid), total) if paid is not None else Fraction(0)
         out["least_charged"] = {
             "spent_rho": float(least),
             "remaining_rho": float(max(caps["answer"] - least, Fraction(0))),

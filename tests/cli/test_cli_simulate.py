@@ -87,10 +87,13 @@ def test_a_budget_as_epsilon(bare: Any) -> None:
     assert found["rho"] == float(rho_for(2, 1e-6))
 
 
+DUAL = 'xi = 0.1\ngate = "dual"\nhorizon = 7\nsupport = "exact"'
+
+
 def test_a_workload_under_its_contract(defray: Any) -> None:
     (defray.folder / "asks.jsonl").write_text(ASKS)
     path = defray.folder / "contract.toml"
-    path.write_text(path.read_text().replace("xi = 0.1", 'xi = 0.1\ngate = "dual"\nhorizon = 7'))
+    path.write_text(path.read_text().replace("xi = 0.1", DUAL))
     said = defray("simulate", "asks.jsonl", "-c", "contract.toml", "--json")
     found = said.json
     assert (found["asks"], found["questions"], found["analysts"]) == (4, 3, 3)
