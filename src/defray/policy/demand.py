@@ -120,7 +120,7 @@ class Pace:
         """The most that one ask counts for, and residuals and weights of what was forecast and seen, this
         demand included, none above it.
 
-        The most is three quarters of an even share for every ask that is told, at least :data:`FEW` shares: so
+        The most is three quarters of an even share for every ask that is told, at least :data:`FEW`: so
         no ask alone makes the expected need what is left (winsorising).  Arrivals that no budget of this
         size could meet do not count: nothing would have been left for the others.
         """
