@@ -242,7 +242,6 @@ TOP_MISTAKES = [
     ({"rho": None, "epsilon": "1", "delta": "1"}, 4, "delta", "1 is not between", "delta = 1e-6"),
     ({"rhoo": "1"}, 4, "rhoo", "no key rhoo", "did you mean rho?"),
     ({"max_rows": "1"}, 4, "max_rows", "no key", "max_rows belongs in [unit]"),
-    ({"support": '"linear"'}, 4, "support", "not available in this version", '"exact"'),
     ({"support": '"exakt"'}, 4, "support", "no support", '"exact"'),
     ({"support": "3"}, 4, "support", "3 is no support", "exact"),
     ({"gate": '"dual"'}, 4, "gate", 'gate = "dual" needs a horizon', "horizon = 1000"),

@@ -314,11 +314,14 @@ def _cheapest(
     if itself is None or held.overlap is None or given:
         return itself
     missing = {i: wanted[i] for i, s in enumerate(itself.sigmas) if s is not None}
-    draws = held.overlap.measure(block, missing, purse, itself.charge)
+    from defray.support.remainder import Remainder
+
+    rest = Remainder(held.overlap)
+    draws = rest.measure(block, missing, purse, itself.charge)
     if draws is None:
         return itself
     none = (None,) * len(block.keys)
-    charge = held.overlap.dearest(block, draws)
+    charge = rest.dearest(block, draws)
     charges = tuple(charge if i in missing else 0 for i in range(len(block.keys)))
     return Purchase(at, 0, none, none, charges, purse, draws=draws, itself=itself)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import prod
 from threading import Lock
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -25,8 +25,10 @@ from defray.support.cuts import Cuts, joined
 from defray.support.grouped import Grouped
 from defray.support.marginal.certificate import centre
 from defray.support.promised import Reserves
-from defray.support.view.metric import Metric, metric
 from defray.support.view.state import Row, State
+
+if TYPE_CHECKING:
+    from defray.support.view.metric import Metric
 
 FINE: Final = 512
 """A view has every atom of its columns apart as long as it has at most so many cells, and grows to hold
@@ -219,6 +221,8 @@ class History:
 
     def metric(self, axes: Axes) -> Metric:
         """What a view looks ahead by."""
+        from defray.support.view.metric import metric
+
         ordered = tuple(self.domain.columns[c].ordered for c in axes.columns)
         return metric(axes.shape or (1,), ordered or (False,))
 

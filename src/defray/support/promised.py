@@ -18,11 +18,10 @@ from defray.support.axes import Axes, Floats
 from defray.support.charges import Added
 from defray.support.exact import Block
 from defray.support.room import Room
-from defray.support.view.plan import class_plan
-from defray.support.view.promise import Promise
 
 if TYPE_CHECKING:
     from defray.support.history import Item
+    from defray.support.view.promise import Promise
 
 SPACE: Final = str(COUNT)
 """The measure that is promised."""
@@ -55,6 +54,9 @@ class Commitment:
         z = two_sided(float(1 - declared.confidence))
         precision = precision_for(declared.within, z)
         quantum = float(2 * rho_of(1, contract.rho) / contract.unit.max_rows**2)
+        from defray.support.view.plan import class_plan
+        from defray.support.view.promise import Promise
+
         start = Promise.of(
             class_plan(widths, declared.kinds),
             aim**2 / float(precision),

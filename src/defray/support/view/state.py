@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from defray.support.view.fit import Fit
+if TYPE_CHECKING:
+    from defray.support.view.fit import Fit
 
 Floats = NDArray[np.float64]
 
@@ -187,6 +188,8 @@ class State:
     @cached_property
     def fit(self) -> Fit:
         """The least-squares weights of this state, factored once."""
+        from defray.support.view.fit import Fit
+
         precision = self.precision if self.dense or self.mixed else None
         return Fit(self.rows, self.variances, precision, (SLACK / self.n_max) ** 2 / 4)
 
