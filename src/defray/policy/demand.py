@@ -18,6 +18,9 @@ Amount = Fraction | float
 FEW: Final = 4
 """So many even shares any ask may count for, however few have arrived."""
 
+PART: Final = 3 / 4
+"""Of n asks, one counts for at most so many times n even shares: for that part of what is left."""
+
 WINDOW: Final = 256
 """How many of the latest arrivals a forecast rests on, so that a decision takes the same time for ever."""
 
@@ -117,9 +120,9 @@ class Pace:
         """The most that one ask counts for, and residuals and weights of what was forecast and seen, this
         demand included, none above it.
 
-        The most is half as many even shares as asks are told, at least :data:`FEW`: so no ask alone makes
-        the expected need what is left (winsorising).  Arrivals that no budget of this size could meet do not
-        count: nothing would have been left for the others.
+        The most is three quarters of an even share for every ask that is told, at least :data:`FEW`: so
+        no ask alone makes the expected need what is left (winsorising).  Arrivals that no budget of this
+        size could meet do not count: nothing would have been left for the others.
         """
         residuals, weights = self.seen(demand)
         cap, last = float(demand.cap), len(residuals) - 1
@@ -128,7 +131,7 @@ class Pace:
             for i, (residual, weight) in enumerate(zip(residuals, weights, strict=True))
             if residual <= cap or i < self._prior or i == last
         ]
-        most = max(FEW, len(told) / 2) * cap / horizon
+        most = max(FEW, PART * len(told)) * cap / horizon
         return (
             most,
             array("d", (min(residual, most) for residual, _ in told)),
