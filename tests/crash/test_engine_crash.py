@@ -19,7 +19,7 @@ import pytest
 from tests.tables import people, write_contract, write_people
 
 STAGES = ("scan", "before-commit", "during-commit", "after-commit", "reply")
-TOP = "rho = 2"
+TOP = "rho = 2\nsupport = 'exact'"
 
 WORKER = """
 import contextlib, json, sys, time

@@ -14,7 +14,7 @@ from defray.errors import BudgetRefused
 from tests.tables import people, slow_session, write_contract, write_people
 
 # Room for two counts within 50 at 95% (0.000768 each) and not for a third.
-ROOM_FOR_TWO = "rho = 0.0016"
+ROOM_FOR_TWO = "rho = 0.0016\nsupport = 'exact'"
 
 
 def different_questions(n: int) -> list[str]:

@@ -19,7 +19,7 @@ from tests.query.people import DOMAIN, REGIONS, TABLE, ask
 
 BLOCKS = 8
 QUICK, THOROUGH = 3_000, 20_000
-LIMIT_SECONDS = 0.5
+LIMIT_SECONDS = 5.0  # ten times what they take: what grows too fast takes minutes
 
 NAMES = [
     "age", "city", '"group"', "income", "joined", "member", "note", "score", "seen", "sex",
