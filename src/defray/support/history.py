@@ -34,11 +34,11 @@ FINE: Final = 512
 """A view has every atom of its columns apart as long as it has at most so many cells, and grows to hold
 others' columns up to so many."""
 
-LARGEST: Final = 4096
+LARGEST: Final = 1024
 """The most cells of a view."""
 
-MOST_VIEWS: Final = 64
-"""Views whose state is kept; others are folded again when they are needed."""
+KEPT: Final = 2**24
+"""Floats that the states of all views may take; those not used for longest are folded again when needed."""
 
 PLACES: Final = 2**24
 """The rows of one release are numbered ``seq * PLACES + place``."""
@@ -99,6 +99,11 @@ class _Fold:
 
     state: State
     taken: int = 0
+
+    @property
+    def size(self) -> int:
+        """In floats: its rows, its precision and a factor of that."""
+        return self.state.cells * (self.state.count + 2 * self.state.cells)
 
 
 @dataclass(eq=False)
@@ -171,8 +176,6 @@ class History:
         with self._lock:
             fold = self._folds.pop((space, axes), None)
             if fold is None:
-                while len(self._folds) >= MOST_VIEWS:
-                    del self._folds[next(iter(self._folds))]
                 fold = _Fold(State.empty(axes.cells, self.rows * reach))
             self._folds[space, axes] = fold  # the newest last
             items = self.spaces.get(space, ())
@@ -181,6 +184,9 @@ class History:
                     for row in item.rows(axes):
                         fold.state = fold.state.add(row)
             fold.taken = len(items)
+            size = sum(f.size for f in self._folds.values())
+            while size > KEPT and len(self._folds) > 1:
+                size -= self._folds.pop(next(iter(self._folds))).size
             return fold.state
 
     def home(self, space: str, cuts: Cuts) -> Axes | None:
