@@ -304,11 +304,11 @@ def _cheapest(
 ) -> Purchase | None:
     """The residual of each cell measured itself, or what other releases leave of it where that is better."""
     if held.overlap is not None and not given:
-        # Least squares over many releases come out a little below what is wanted: not when asked again.
+        known, overlap = held.known[at], held.overlap
         wanted = {
-            i: p * held.overlap.lift if held.by_overlap(at, i) else p
+            i: overlap.wanted(p, known[i]) if held.by_overlap(at, i) else p
             for i, p in wanted.items()
-            if p > held.known[at][i].precision
+            if p > known[i].precision
         }
     itself = _purchase(at, block, wanted, held.known[at], funds, purse, given=given)
     if itself is None or held.overlap is None or given:

@@ -22,6 +22,8 @@ class Known:
 
     ``first`` is the precision of the first release, from which the width of an anytime interval follows;
     ``asks`` names the asks that released something of the functional, in order: its looks.
+
+    ``doubt`` is by which part rounding lowers the precision that is claimed (0: not at all).
     """
 
     precision: Fraction = Fraction(0)
@@ -32,6 +34,7 @@ class Known:
     promises: tuple[tuple[Fraction, Fraction], ...] = ()
     first: Fraction = Fraction(0)
     asks: tuple[str, ...] = ()
+    doubt: float = 0.0
 
     @property
     def value(self) -> Fraction:

@@ -72,7 +72,12 @@ class Overlap:
     valued: bool = True
 
     lift: ClassVar[Fraction] = Fraction(1 / AIM**2)
-    """What is topped up beside other releases is wanted so much more precisely."""
+    """What is topped up beside other releases is wanted so much more precisely at the least."""
+
+    def wanted(self, precision: Fraction, known: Known) -> Fraction:
+        """What a cell is to be brought to beside other releases: least squares over one release more come out
+        a little below what was added, in proportion to the doubt that is there already."""
+        return precision * self.lift * (1 + Fraction(4 * known.doubt))
 
     # -- what is known --------------------------------------------------------------------------------
 
@@ -151,23 +156,26 @@ class Overlap:
         if not spread or bias > TRUSTED * spread:
             return UNKNOWN
         precision = dyadic_down(Fraction(1 / (spread + WORTH * bias) ** 2))
+        doubt = 2 * WORTH * bias / spread
         if not self.valued:
-            return self._as_known(precision, Fraction(0), {self.history.seq})
+            return self._as_known(precision, Fraction(0), {self.history.seq}, doubt)
         used = said.weights != 0
         rows = state.ids[used].tolist()
         value = combined(said.weights[used], [self.history.values[i] for i in rows])
-        return self._as_known(precision, value, {i // PLACES for i in rows})
+        return self._as_known(precision, value, {i // PLACES for i in rows}, doubt)
 
-    def _as_known(self, precision: Fraction, value: Fraction, seqs: set[int], at: int = 0) -> Known:
+    def _as_known(
+        self, precision: Fraction, value: Fraction, seqs: set[int], doubt: float = 0.0
+    ) -> Known:
         asks = tuple(dict.fromkeys(self.history.asks[s] for s in sorted(seqs)))
         return Known(
             precision,
             precision * value,
             len(seqs),
             max(seqs),
-            at,
             first=precision,
             asks=asks,
+            doubt=doubt,
         )
 
     def _known_marginal(self, block: Block) -> Sequence[Known]:

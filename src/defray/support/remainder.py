@@ -37,6 +37,9 @@ TOGETHER: Final = 64
 DEARER: Final = (1 + 1e-6) / AIM**2
 """What aiming at less than is wanted costs."""
 
+LIFTED: Final = 1 + Fraction(1, 10**4)
+"""What is wanted more for the sake of rounding does not take a question out of its promised class."""
+
 SLACKEN: Final = 4
 """Looking ahead is for slack: it is left out where a step takes more than one part in so many of what is
 left."""
@@ -55,7 +58,9 @@ class Remainder:
         themselves, for ``charge`` quanta, is as good."""
         if block.confirms:
             return None
-        number = self.overlap.promised(block, {i: p / self.overlap.lift for i, p in wanted.items()})
+        number = self.overlap.promised(
+            block, {i: p / self.overlap.lift / LIFTED for i, p in wanted.items()}
+        )
         if number is None or purse != HELD:
             return self._measure(block, wanted, purse, charge)
         return self._measure_promised(block, wanted, charge, number)
