@@ -140,9 +140,9 @@ def test_the_columns_are_the_fuzzers() -> None:
 
 
 def test_generated_texts_get_right_answers_or_typed_refusals(tmp_path: Path) -> None:
-    seen = campaign(tmp_path, "engine", 1200)
-    assert seen["compared"] > 60, seen
-    assert seen["query-refused"] > 100, seen
+    seen = campaign(tmp_path, "engine", 600)
+    assert seen["compared"] > 30, seen
+    assert seen["query-refused"] > 50, seen
 
 
 @pytest.mark.slow

@@ -84,7 +84,9 @@ def test_the_price_is_the_quote_of_an_empty_ledger(
 ) -> None:
     text = (folder / "contract.toml").read_text()
     (tmp_path / "contract.toml").write_text(
-        text.replace("people.parquet", str(folder / "people.parquet"))
+        text.replace("people.parquet", str(folder / "people.parquet")).replace(
+            "[source]", 'support = "exact"\n\n[source]', 1
+        )
     )
     found = prices.of(sql, within, confidence)
     with open_session(tmp_path / "contract.toml") as session:

@@ -9,6 +9,7 @@ better, so nothing that was known is ever lost.  What is measured of the rest sa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -76,8 +77,9 @@ class Overlap:
 
     def wanted(self, precision: Fraction, known: Known) -> Fraction:
         """What a cell is to be brought to beside other releases: least squares over one release more come out
-        a little below what was added, in proportion to the doubt that is there already."""
-        return precision * self.lift * (1 + Fraction(4 * known.doubt))
+        a little below what was added.  The same rounding weighs more where the noise is less."""
+        doubt = known.doubt * math.sqrt(precision / known.precision)
+        return precision * self.lift * (1 + Fraction(4 * doubt))
 
     # -- what is known --------------------------------------------------------------------------------
 
