@@ -408,7 +408,7 @@ def test_promised_answers_are_explained_and_borne_also_when_the_promise_is_decla
         max_size=12,
     )
 )
-@settings(max_examples=25)
+@settings(max_examples=10)
 def test_no_audit_raises_a_false_alarm(everyone: Path, asked: list[tuple[str, int, str, int]]):
     (everyone / "contract.ledger").unlink(missing_ok=True)
     with open_session(everyone / "contract.toml") as session:

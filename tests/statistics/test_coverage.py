@@ -91,8 +91,8 @@ def check(rounds: int) -> None:
 
 
 @pytest.mark.statistics
-def test_intervals_cover_300_fresh_ledgers():
-    check(300)
+def test_intervals_cover_150_fresh_ledgers():
+    check(150)
 
 
 @pytest.mark.slow
