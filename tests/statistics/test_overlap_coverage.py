@@ -77,7 +77,13 @@ def true_values(engine: Engine, sql: str, within: float) -> list[float]:
     return [true_value(block, exact, i, 0) for i in range(len(compiled.cells))]
 
 
-@pytest.mark.parametrize("unit", [Unit(), Unit("person", 3)], ids=["rows", "units of 3"])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        pytest.param(Unit(), marks=pytest.mark.slow, id="rows"),
+        pytest.param(Unit("person", 3), id="units of 3"),
+    ],
+)
 def test_answers_are_unbiased_with_the_stated_accuracy(unit: Unit) -> None:
     z = scores(OpenDPSampler(), unit)
     spread = np.sqrt(np.mean(z**2, axis=0))  # of an answer that is better than asked: below one
