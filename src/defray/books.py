@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from defray.charged import by_value, least_of, paid_for
+from defray.charged import by_value, least_of, paid_by, paid_for
 from defray.controller.present import version_notes
 from defray.core.amounts import rho_of
 from defray.core.contract import RELATION, Contract
@@ -171,8 +171,6 @@ def history(contract: Contract, ledger: Ledger, *, refresh: bool = False) -> lis
 def run_audit(ledger: Ledger, contract: Contract | None = None) -> AuditReport:
     """Replay the whole log from zero and re-derive every charge, fold and key, and what each cell paid.  With
     the ``contract``, also whether the releases of the newest data version bear what its answers claimed."""
-    from defray.support.measured import paid_of  # arrays are loaded for an audit only
-
     newest: list[Logged] = []
     domains: dict[int, Domain] = {}
     rows, rho = int(ledger.terms.unit["max_rows"]), ledger.terms.rho
@@ -188,19 +186,7 @@ def run_audit(ledger: Ledger, contract: Contract | None = None) -> AuditReport:
                 raise Disagrees(f"its {name} is {body[name]}, by its weights it is {value}")
         release = Release.from_json(body, keys)
         newest.append(Logged(body["seq"], release))
-        return Derived(
-            keys,
-            paid_of(
-                release.weights,
-                release.attributes,
-                domain,
-                reach=release.reach,
-                sigmas=release.sigmas,
-                charge=release.charge,
-                rho=rho,
-                by_cell=release.by_cell,
-            ),
-        )
+        return Derived(keys, paid_by(release, domain, rho))
 
     report = audit(ledger, derive)
     if contract is None or not newest:

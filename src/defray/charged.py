@@ -13,30 +13,35 @@ from defray.errors import NotFound
 from defray.ledger.records import Release
 
 if TYPE_CHECKING:
-    from defray.support.charges import Charges
+    from defray.support.charges import Added, Charges
 
 RUNS: Final = 40
 """The most runs of values that a strip is told in."""
 
 
+def paid_by(release: Release, domain: Domain, rho: Fraction) -> tuple[Added, ...]:
+    """What each cell pays for a release of a contract of ``rho``, by its weights and the declared domain."""
+    from defray.support.measured import paid_of  # arrays are loaded only where cells are told apart
+
+    return paid_of(
+        release.weights,
+        release.attributes,
+        domain,
+        reach=release.reach,
+        sigmas=release.sigmas,
+        charge=release.charge,
+        rho=rho,
+        by_cell=release.by_cell,
+    )
+
+
 def charges_of(bought: Iterable[Release], domain: Domain, rho: Fraction) -> Charges:
     """What each cell paid for some releases, whichever the purse."""
     from defray.support.charges import Charges
-    from defray.support.measured import paid_of
 
     charges = Charges(domain.widths)
-    for r in bought:
-        paid = paid_of(
-            r.weights,
-            r.attributes,
-            domain,
-            reach=r.reach,
-            sigmas=r.sigmas,
-            charge=r.charge,
-            rho=rho,
-            by_cell=r.by_cell,
-        )
-        charges = charges.plus(paid)
+    for release in bought:
+        charges = charges.plus(paid_by(release, domain, rho))
     return charges
 
 

@@ -20,6 +20,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from defray.charged import paid_by
 from defray.controller.ask import Ask
 from defray.controller.goals import Wish
 from defray.controller.plan import MAX_STEPS, Price, Purchase, Step, plan, price
@@ -314,19 +315,7 @@ class Engine:
         )
         if not release.by_cell:
             return release
-        from defray.support.measured import paid_of
-
-        paid = paid_of(
-            release.weights,
-            release.attributes,
-            contract.domain,
-            reach=release.reach,
-            sigmas=release.sigmas,
-            charge=release.charge,
-            rho=contract.rho,
-            by_cell=release.by_cell,
-        )
-        return replace(release, paid=paid)
+        return replace(release, paid=paid_by(release, contract.domain, contract.rho))
 
     def close(self) -> None:
         """Release files and connections; the contract itself stays open."""

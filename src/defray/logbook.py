@@ -82,18 +82,13 @@ class Logbook:
         return self._overlap
 
     def _nothing(self) -> Overlap:
-        from defray.past import N_MAX
-        from defray.support.history import History
-        from defray.support.overlap import AIM, Overlap
-        from defray.support.promised import Reserves, commitments_of
+        from defray.past import history_of
+        from defray.support.overlap import Overlap
         from defray.support.room import Room
 
-        contract = self.contract
-        rows = float(contract.n_max or N_MAX)
-        promised = Reserves.of(commitments_of(contract, AIM**2))
-        history = History(contract.domain, self.regions, rows, promised=promised)
-        room, rows_of_unit = Room({}, {}), contract.unit.max_rows
-        return Overlap(history, room, contract.rho, rows_of_unit, valued=self.valued)
+        contract, room = self.contract, Room({}, {})
+        history = history_of(contract, self.regions)
+        return Overlap(history, room, contract.rho, contract.unit.max_rows, valued=self.valued)
 
     def _items(self) -> Iterator[Item]:
         from defray.past import item_of

@@ -30,12 +30,10 @@ class Past:
         self.version = version
         self._domain = contract.domain
         self._regions = Regions(contract.domain.widths)
-        promised = Reserves.of(commitments_of(contract, AIM**2))
-        rows = float(contract.n_max or N_MAX)
-        self._history = History(contract.domain, self._regions, rows, promised=promised)
+        self._history = history_of(contract, self._regions)
         self._read = 0
         self._room = Room({}, {})
-        self._held = self._room, promised, self._room, 0
+        self._held = self._room, self._history.promised, self._room, 0
         self._lock = Lock()
 
     def read(self, view: View, exists: bool) -> History:
@@ -78,6 +76,13 @@ class Past:
     def _items(self, releases: Iterable[tuple[int, Release]]) -> Iterator[Item]:
         for seq, release in releases:
             yield item_of(seq, release, self._domain, self._regions)
+
+
+def history_of(contract: Contract, regions: Regions) -> History:
+    """The history of a data version of which nothing was released yet."""
+    promised = Reserves.of(commitments_of(contract, AIM**2))
+    rows = float(contract.n_max or N_MAX)
+    return History(contract.domain, regions, rows, promised=promised)
 
 
 def overlap_of(

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from defray.charged import paid_by
 from defray.core.amounts import QUANTA, dyadic_down, quanta_up, rho_of
 from defray.core.column import Column
 from defray.core.domain import Domain
@@ -16,7 +17,6 @@ from defray.core.shapes import Whole
 from defray.ledger.audit import Derived
 from defray.ledger.records import Epoch, Purse, Release, Terms, canonical
 from defray.query.region import Regions
-from defray.support.measured import paid_of
 from defray.support.weights import charge_for, squared_gain, squared_weight
 
 WIDTHS = {"age": 10, "city": 4, "sex": 2}
@@ -53,16 +53,7 @@ def derived(body: Mapping[str, Any], epoch: Epoch, rho: Fraction) -> Derived:
     domain = Domain.from_json(epoch.domain)
     return Derived(
         keys,
-        paid_of(
-            bare.weights,
-            bare.attributes,
-            domain,
-            reach=bare.reach,
-            sigmas=bare.sigmas,
-            charge=bare.charge,
-            rho=rho,
-            by_cell=True,
-        ),
+        paid_by(bare, domain, rho),
     )
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from defray.books import balance, end, run_audit
+from defray.charged import paid_by
 from defray.core.domain import Domain
 from defray.ledger.records import Release
 from defray.session import Session
-from defray.support.measured import paid_of
 from tests.ledger.makers import release
 from tests.tables import people
 
@@ -52,10 +52,7 @@ def put(session: Session, bare: Release, **changes: Any) -> int:
     with ledger.transaction() as transaction:
         epoch = transaction.epoch
         assert epoch is not None
-        paid = paid_of(
-            bare.weights, bare.attributes, Domain.from_json(epoch.domain), reach=bare.reach,
-            sigmas=bare.sigmas, charge=bare.charge, rho=session.contract.rho, by_cell=bare.by_cell,
-        )  # fmt: skip
+        paid = paid_by(bare, Domain.from_json(epoch.domain), session.contract.rho)
         return transaction.append(replace(bare, paid=paid))
 
 

@@ -23,11 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from defray.core.amounts import QUANTA
 from defray.core.domain import Domain
 from defray.query.descriptor import Axis
 from defray.query.region import Node, Region, Regions
-from defray.support.cell_charges import LARGEST
+from defray.support.cell_charges import LARGEST, charges
 from defray.support.charges import DENSE, Added
 from defray.support.weights import KINDS, charge_for
 
@@ -161,11 +160,8 @@ def _of_cells(
     runs = [_runs(starts, width) for starts, width in zip(weights["classes"], widths, strict=True)]
     steps = np.abs(np.asarray(weights["steps"], np.int64))
     sizes, which = np.unique(steps, return_inverse=True)
-    # charge_for((reach s)^2 / 4^bits, sigma, rho) of every s, in integers: there may be thousands.
-    (top, bottom), of = sigma.as_integer_ratio(), reach**2 / rho
-    cost = of.numerator * bottom**2 * QUANTA
-    unit = of.denominator * 2 * top**2 * 4 ** weights["bits"]
-    paid = _whole([-(-cost * s * s // unit) for s in sizes.tolist()], charge)
+    exact = np.ldexp(sizes.astype(np.float64), -weights["bits"])
+    paid = _whole(charges(exact, sigma, rho / reach**2).tolist(), charge)
     table = paid[which.reshape([len(run) for run in runs])]
     for axis, run in enumerate(runs):
         if len(run) < widths[axis]:
