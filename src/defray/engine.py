@@ -175,6 +175,9 @@ class Engine:
             self.transcript.arrive(tx, ask, moment, latest, 0)
             return refusal
 
+        if not scanned.covers(latest.price.step):
+            return None  # others' releases changed what is measured: look again
+
         most, bought, stopped = latest.price.high, Bought(moment.held, moment.held), ""
         for n in range(MAX_STEPS):
             step = latest.price.step
@@ -250,6 +253,7 @@ class Engine:
                 values = noisy(drawn, block, scanned, self._sampler.draw(drawn.scales))
                 made.append(self._release(ask, purchase, tx, name, values, drawn))
             if not purchase.draws:
+                assert scanned.own is not None
                 sigmas = {i: s for i, s in enumerate(purchase.sigmas) if s is not None}
                 scales = [math.ldexp(sigma, purchase.bits) for sigma in sigmas.values()]
                 noise = dict(zip(sigmas, self._sampler.draw(scales), strict=True))

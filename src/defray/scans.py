@@ -24,10 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Scanned:
-    """What was scanned: the question's own cells, and the cells of views.  Has no repr on purpose."""
+    """What was scanned: the question's own cells (None: they were not needed), and the cells of views.  Has
+    no repr on purpose."""
 
-    own: Exact
+    own: Exact | None
     views: Mapping[Axes, Exact] = field(default_factory=dict)
+
+    def covers(self, step: Step) -> bool:
+        """Whether every number that a step and those after it can need was scanned."""
+        return self.own is not None or not _needs_own(step)
 
 
 def scan(
@@ -42,7 +47,16 @@ def scan(
     if overlap is not None and not step.final:
         needed = overlap.homes(compiled.blocks)
     views = {axes: source.scan(view_scan(compiled, axes), control) for axes in needed}
-    return Scanned(source.scan(scan_of(compiled), control), views)
+    own = source.scan(scan_of(compiled), control) if _needs_own(step) else None
+    return Scanned(own, views)
+
+
+def _needs_own(step: Step) -> bool:
+    """Whether the question's own cells are needed: not where all is drawn from views, and nothing follows."""
+    in_views = all(
+        p.draws and all(d.weights["kind"] == "cells" for d in p.draws) for p in step.purchases
+    )
+    return not (step.final and in_views)
 
 
 def views_of(step: Step) -> list[Axes]:
@@ -111,4 +125,5 @@ def noisy(drawn: Drawn, block: Block, scanned: Scanned, noise: Sequence[int]) ->
     if isinstance(drawn, CellsDraw):
         return drawn.noisy(view_values(block, scanned.views[drawn.axes]), noise)
     assert block.marginal is not None
+    assert scanned.own is not None
     return drawn.noisy(view_values(block, scanned.own), block.marginal, noise)
