@@ -110,7 +110,7 @@ def _charges(contract: Contract, view: View, domain: Domain) -> Charges:
     """What every cell has paid for answers."""
     from defray.support.charges import Charges
 
-    return Charges(domain.widths) if view.epoch is None else view.charges("answer")
+    return Charges.of(domain) if view.epoch is None else view.charges("answer")
 
 
 def sharing(contract: Contract, view: View) -> dict[str, Any] | None:

@@ -39,7 +39,7 @@ def charges_of(bought: Iterable[Release], domain: Domain, rho: Fraction) -> Char
     """What each cell paid for some releases, whichever the purse."""
     from defray.support.charges import Charges
 
-    charges = Charges(domain.widths)
+    charges = Charges.of(domain)
     for release in bought:
         charges = charges.plus(paid_by(release, domain, rho))
     return charges

@@ -97,10 +97,8 @@ def overlap_of(
     opened = view.epoch is not None and view.epoch.counter == past.version
     charges = {purse: view.charges(purse) for purse in PURSES}
     if not opened:
-        widths = contract.domain.widths
-        charges = {
-            purse: Charges(widths).plus([((), paid.worst())]) for purse, paid in charges.items()
-        }
+        unpaid = Charges.of(contract.domain)
+        charges = {purse: unpaid.plus([((), paid.worst())]) for purse, paid in charges.items()}
     history = past.read(view, opened)
     room, kept = past.holding(past.room(charges, caps), history.reserves())
     return Overlap(history, room, contract.rho, contract.unit.max_rows, scanned, kept)

@@ -6,6 +6,8 @@ and has the declared columns is the source's to say.
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, cast
@@ -20,7 +22,7 @@ from defray.config.scarcity import read_sharing
 from defray.config.toml_lines import key_lines
 from defray.core.column import Column
 from defray.core.contract import Contract, Unit
-from defray.core.domain import Domain
+from defray.core.domain import MOST_CELLS, Domain
 from defray.core.zcdp import rho_for
 from defray.errors import ContractError
 
@@ -60,9 +62,8 @@ def parse_contract(text: str, path: Path) -> Contract:
     if m_floor is not None and not Fraction(1, 1000) <= m_floor <= 10**15:
         top.problem("m_floor", "is out of range", "m_floor = 100: a count of rows")
     n_max = top.whole("n_max", low=1, high=2**62)
-    top.reserved("charge_by", "remove charge_by")
     ledger = read_ledger(top, path, source)
-    domain = _domain(top)
+    domain = _domain(top, support or "linear")
     promises = read_promises(top, domain, support or "linear")
     table = top.text("table") if "table" in top else table_name(source)
     if problems := findings.problems():
@@ -151,7 +152,7 @@ def _unit(top: Section) -> Unit:
 # -- columns ---------------------------------------------------------------------------------------
 
 
-def _domain(top: Section) -> Domain:
+def _domain(top: Section, support: str) -> Domain:
     cure = 'add for each column: [columns.NAME] with type = "integer", min = 0 and max = 120'
     if top.data.get("columns", {}) == {}:
         top.problem("columns", "no column is declared", cure)
@@ -169,4 +170,21 @@ def _domain(top: Section) -> Domain:
         column = None if section is None else read_column(section, name)
         if column is not None:
             columns.append(column)
-    return Domain(tuple(columns))
+    return Domain(_charged_apart(top, columns, support))
+
+
+def _charged_apart(top: Section, columns: list[Column], support: str) -> tuple[Column, ...]:
+    """The columns, of which those of ``charge_by`` are marked."""
+    names = top.names("charge_by") or ()
+    declared = {column.name: column.width for column in columns}
+    if names and support != "linear":
+        cure = "remove charge_by, or support"
+        top.problem("charge_by", f'support = "{support}" charges no cells', cure)
+    for name in names:
+        if name not in top.data["columns"]:
+            cure = f"the columns are {', '.join(declared)}" if declared else ""
+            top.problem("charge_by", f"there is no column {toml_string(name)}", cure)
+    if (cells := math.prod(declared.get(name, 1) for name in names)) > MOST_CELLS:
+        message = f"these columns have {cells} cells together, of at most {MOST_CELLS}"
+        top.problem("charge_by", message, "name fewer columns, or coarser ones")
+    return tuple(replace(column, charged_by=column.name in names) for column in columns)

@@ -20,7 +20,8 @@ from defray.core.shapes import Anything, Kind, Shape, Values, Whole, shape_from_
 @dataclass(frozen=True)
 class Column:
     """A declared column.  ``bounds`` and ``unit_step`` are set iff it may be summed; bounds are whole
-    multiples of ``unit_step``."""
+    multiples of ``unit_step``.  ``charged_by``: what its cells have paid is told apart however large the
+    domain is."""
 
     name: str
     kind: Kind
@@ -29,6 +30,7 @@ class Column:
     other: Literal["null", "cell", "clamp", "drop"] = "null"
     bounds: tuple[Fraction, Fraction] | None = None
     unit_step: Fraction | None = None
+    charged_by: bool = False
 
     # -- atoms ----------------------------------------------------------------------------------
 
@@ -145,6 +147,7 @@ class Column:
     # -- JSON ---------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
+        more = {"charged_by": True} if self.charged_by else {}
         return {
             "name": self.name,
             "kind": self.kind,
@@ -153,6 +156,7 @@ class Column:
             "other": self.other,
             "bounds": None if self.bounds is None else [str(b) for b in self.bounds],
             "unit_step": None if self.unit_step is None else str(self.unit_step),
+            **more,
         }
 
     @classmethod
@@ -166,4 +170,5 @@ class Column:
             other=data["other"],
             bounds=None if bounds is None else (Fraction(bounds[0]), Fraction(bounds[1])),
             unit_step=None if data["unit_step"] is None else Fraction(data["unit_step"]),
+            charged_by=data.get("charged_by", False),
         )

@@ -21,9 +21,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from defray.core.column import Column
+
+MOST_CELLS: Final = 2**22
+"""Of arrays that say what cells have paid: where the product of some columns has more, it is not made."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,11 @@ class Domain:
     @cached_property
     def widths(self) -> tuple[int, ...]:
         return tuple(c.width for c in self.columns)
+
+    @cached_property
+    def charge_by(self) -> tuple[int, ...]:
+        """The columns whose cells' charges are told apart however large the domain is."""
+        return tuple(i for i, c in enumerate(self.columns) if c.charged_by)
 
     def find(self, name: str, *, quoted: bool = False) -> int | None:
         """The position of a column by its name in SQL: exact, else (unquoted) whatever the case."""

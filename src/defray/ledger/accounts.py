@@ -59,13 +59,13 @@ class Account:
         """What the dearest cell has paid, or a bound that is not below it."""
         return self.common if self.cells is None else self.cells.worst()
 
-    def after(self, paid: Paid, seq: int, atoms: Callable[[], tuple[int, ...]]) -> Account:
-        """The account after the release ``seq``.  Raises ValueError or OverflowError where what it pays does
-        not fit the domain, whose columns have so many ``atoms``."""
+    def after(self, paid: Paid, seq: int, unpaid: Callable[[], Charges]) -> Account:
+        """The account after the release ``seq``, over a domain that was ``unpaid`` at first.
+        Raises ValueError or OverflowError where what it pays does not fit."""
         if self.cells is None and all(not columns for columns, _ in paid):
             common = self.common + sum(int(quanta) for _, quanta in paid)
             return Account(max(self.spent, common), common)
-        charges = self.charges(atoms).plus(paid)
+        charges = self.charges(unpaid).plus(paid)
         sets = dict(self.sets)
         for columns, _ in paid:
             if attributes := charges.reduced(columns):
@@ -77,13 +77,9 @@ class Account:
         dearest has."""
         return Account(self.spent, self.dearest)
 
-    def charges(self, atoms: Callable[[], tuple[int, ...]]) -> Charges:
+    def charges(self, unpaid: Callable[[], Charges]) -> Charges:
         """What every cell has paid."""
-        if self.cells is not None:
-            return self.cells
-        from defray.support.charges import Charges
-
-        return Charges(atoms()).plus([((), self.common)])
+        return unpaid().plus([((), self.common)]) if self.cells is None else self.cells
 
     def kept(self) -> Kept:
         """The account as it is stored, without what was spent."""
@@ -106,10 +102,12 @@ def dearest(quanta: Any) -> Any:
     return np.max(quanta)
 
 
-def atoms_of(epoch: Epoch | None) -> tuple[int, ...]:
-    """The numbers of atoms of the declared columns of a data version; none before the first.  LookupError,
-    TypeError or ValueError where the domain cannot be read."""
-    return () if epoch is None else Domain.from_json(epoch.domain).widths
+def unpaid_in(epoch: Epoch | None) -> Charges:
+    """The cells of a data version's domain (of no column before the first), none of which paid anything.
+    LookupError, TypeError or ValueError where the domain cannot be read."""
+    from defray.support.charges import Charges
+
+    return Charges.of(Domain(()) if epoch is None else Domain.from_json(epoch.domain))
 
 
 def spelled(columns: Columns) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from defray.core.amounts import QUANTA, rho_of
 from defray.errors import LedgerBusy, LedgerCorrupt
-from defray.ledger.accounts import Account, Folds, atoms_of
+from defray.ledger.accounts import Account, Folds, unpaid_in
 from defray.ledger.checks import arrival_fault, faults, fold, fold_arrival, misfit
 from defray.ledger.records import (
     GENESIS,
@@ -232,7 +232,7 @@ class _Replay:
         epoch, terms = self.epoch, self.terms
         assert epoch is not None and terms is not None
         before = self.accounts[purse]
-        after = self.accounts[purse] = before.after(paid, seq, lambda: atoms_of(epoch))
+        after = self.accounts[purse] = before.after(paid, seq, lambda: unpaid_in(epoch))
         added = self.versions.setdefault(epoch.counter, dict.fromkeys(PURSES, 0))
         added[purse] += after.spent - before.spent
         cap = terms.caps.get(purse, 0)

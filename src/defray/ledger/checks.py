@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from defray.core.amounts import QUANTA
 from defray.errors import LedgerCorrupt, LedgerError
@@ -18,6 +18,9 @@ from defray.ledger.accounts import Account, dearest
 from defray.ledger.records import PURSES, UNKNOWN, Arrival, Known, Paid, Release, Terms
 from defray.support.known import credited
 from defray.support.weights import charge_for, squared_gain, squared_weight, unsound, whole
+
+if TYPE_CHECKING:
+    from defray.support.charges import Charges
 
 _TAG: Final = re.compile("[0-9a-f]{32}")
 
@@ -55,10 +58,10 @@ def admitted(
     version: int,
     account: Account,
     seq: int,
-    atoms: Callable[[], tuple[int, ...]],
+    unpaid: Callable[[], Charges],
 ) -> Account | str:
     """The account of its purse once a release is appended as ``seq``, or why it may not be appended now: at
-    data version ``version``, whose declared columns have so many ``atoms``."""
+    data version ``version``, whose domain was ``unpaid`` at first."""
     wrong = next(obstacles(release, terms, version), None)
     if wrong is not None:
         return wrong
@@ -69,7 +72,7 @@ def admitted(
             wrong = misfit(release, release.paid)
             if wrong is not None:
                 return wrong
-            after = account.after(release.pays, seq, atoms)
+            after = account.after(release.pays, seq, unpaid)
         except (ValueError, TypeError, OverflowError) as error:
             return f"what its cells pay does not fit the domain: {error}"
         if after.spent <= cap:

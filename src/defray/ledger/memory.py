@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError
-from defray.ledger.accounts import Account, Folds, atoms_of
+from defray.ledger.accounts import Account, Folds, unpaid_in
 from defray.ledger.checks import (
     admitted,
     append_refused,
@@ -110,7 +110,7 @@ class MemoryView:
         return self._account(purse).spent
 
     def charges(self, purse: Purse) -> Charges:
-        return self._account(purse).charges(self._atoms)
+        return self._account(purse).charges(self._unpaid)
 
     def releases(self, after: int) -> list[tuple[int, Release]]:
         now, log = self._now, self._kept
@@ -120,8 +120,8 @@ class MemoryView:
     def _account(self, purse: Purse) -> Account:
         return self._now.accounts.get(purse, Account())
 
-    def _atoms(self) -> tuple[int, ...]:
-        return atoms_of(self._now.epoch)
+    def _unpaid(self) -> Charges:
+        return unpaid_in(self._now.epoch)
 
     def known(self, keys: Sequence[bytes]) -> list[Known]:
         now, trails = self._now, self._kept.trails
@@ -184,7 +184,7 @@ class MemoryTransaction(MemoryView):
             0 if now.epoch is None else now.epoch.counter,
             self._account(release.purse),
         )
-        after = admitted(release, self._terms, version, account, now.seq + 1, self._atoms)
+        after = admitted(release, self._terms, version, account, now.seq + 1, self._unpaid)
         if isinstance(after, str):
             self._fail(after)
         seq = self._add("release", release.to_json())

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from defray.ledger.accounts import Account, Kept, atoms_of, read, spelled
+from defray.ledger.accounts import Account, Kept, read, spelled, unpaid_in
 from defray.ledger.records import Epoch, Purse
 
 if TYPE_CHECKING:
-    from defray.support.charges import Added
+    from defray.support.charges import Added, Charges
 
 _HEADS: Final = (
     "SELECT attributes, last, CASE attributes WHEN '' THEN quanta END FROM charges "
@@ -29,20 +29,21 @@ class Memo:
     """What an open ledger remembers of committed moments, for all threads.  Nothing in it ever changes, and
     all of it is in the file as well.
 
-    ``epochs`` holds the newest epoch by the hash of its entry, ``atoms`` those of its columns.  ``accounts``
-    hold the newest that were seen, with the seq of their moment and the counter of their data version.
+    ``epochs`` holds the newest epoch by the hash of its entry, ``unpaid`` the cells of its domain.
+    ``accounts`` hold the newest that were seen, with the seq of their moment and the counter of their data
+    version.
     """
 
     epochs: dict[str, Epoch] = field(default_factory=dict)
-    atoms: tuple[Epoch, tuple[int, ...]] | None = None
+    unpaid: tuple[Epoch, Charges] | None = None
     accounts: dict[Purse, tuple[int, int, Account]] = field(default_factory=dict)
 
-    def atoms_of(self, epoch: Epoch | None) -> tuple[int, ...]:
+    def unpaid_in(self, epoch: Epoch | None) -> Charges:
         if epoch is None:
-            return ()
-        known = self.atoms
+            return unpaid_in(None)
+        known = self.unpaid
         if known is None or known[0] is not epoch:
-            known = self.atoms = epoch, atoms_of(epoch)
+            known = self.unpaid = epoch, unpaid_in(epoch)
         return known[1]
 
     def keep(self, accounts: Mapping[Purse, Account], version: int, seq: int) -> None:
@@ -60,7 +61,7 @@ def read_account(
     sql: sqlite3.Connection,
     purse: Purse,
     start: Callable[[], Account],
-    atoms: Callable[[], tuple[int, ...]],
+    unpaid: Callable[[], Charges],
 ) -> Account:
     """The account of a purse as it is kept, from one of the same data version to ``start`` from.  ValueError,
     TypeError or KeyError where it cannot be read."""
@@ -77,7 +78,7 @@ def read_account(
         before = start()
         if before.sets == sets and (before.spent, before.everywhere) == (spent, common):
             return before
-        account = _advanced(sql, purse, before, replace(account, sets=sets), atoms)
+        account = _advanced(sql, purse, before, replace(account, sets=sets), unpaid)
     if account.dearest > spent:
         raise ValueError("a cell has paid more than was spent")
     return account
@@ -88,7 +89,7 @@ def _advanced(
     purse: Purse,
     before: Account,
     now: Account,
-    atoms: Callable[[], tuple[int, ...]],
+    unpaid: Callable[[], Charges],
 ) -> Account:
     """``now`` with its cells: those of ``before``, if that is an earlier moment, and what came since."""
     from defray.ledger.runs import cells, unpack
@@ -97,7 +98,7 @@ def _advanced(
         last > now.sets.get(columns, -1) for columns, last in before.sets.items()
     ):
         before = Account()
-    charges = before.charges(atoms)
+    charges = before.charges(unpaid)
     held = charges.sets()
     added: list[Added] = [((), now.common - before.everywhere)]
     for columns, last in now.sets.items():

@@ -166,13 +166,13 @@ class SqliteView:
         return 0 if row is None else int(row[0])
 
     def charges(self, purse: Purse) -> Charges:
-        return self._account(purse).charges(self._atoms)
+        return self._account(purse).charges(self._unpaid)
 
     def _account(self, purse: Purse) -> Account:
         account = self._accounts.get(purse)
         if account is None:
             try:
-                account = read_account(self._sql, purse, lambda: self._start(purse), self._atoms)
+                account = read_account(self._sql, purse, lambda: self._start(purse), self._unpaid)
             except UNREADABLE:
                 raise unreadable(self._path, "what cells have paid") from None
             self._accounts[purse] = account
@@ -185,9 +185,9 @@ class SqliteView:
         epoch = self.epoch
         return 0 if epoch is None else epoch.counter
 
-    def _atoms(self) -> tuple[int, ...]:
+    def _unpaid(self) -> Charges:
         try:
-            return self._memo.atoms_of(self.epoch)
+            return self._memo.unpaid_in(self.epoch)
         except UNREADABLE:
             raise unreadable(self._path, "the declared domain") from None
 
@@ -255,7 +255,7 @@ class SqliteTransaction(SqliteView):
         sql = self._writing()
         self.spoiled = True
         account, seq = self._account(release.purse), self._seq + 1
-        after = admitted(release, self._terms, self._version, account, seq, self._atoms)
+        after = admitted(release, self._terms, self._version, account, seq, self._unpaid)
         if isinstance(after, str):
             raise self._fault(after)
         self._add("release", release.to_json())

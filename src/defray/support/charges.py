@@ -24,12 +24,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from defray.core.domain import MOST_CELLS, Domain
 from defray.support.cell_groups import AttributeSet, Group, Quanta, aligned, onto, place, separate
 
 Added = tuple[tuple[int, ...], Any]
 """Columns, ascending, and integer charges on the cells of their product (row-major)."""
 
-DENSE: Final = 2**22
+DENSE: Final = MOST_CELLS
 MOST: Final = 2**62
 
 
@@ -72,6 +73,11 @@ class Charges:
         self._groups: tuple[Group, ...] = ()
         self._ceiling = 0  # never below the dearest cell
         self._over: Quanta | None = None  # see _by_cells; None: not known
+
+    @classmethod
+    def of(cls, domain: Domain) -> Charges:
+        """The cells of a domain, none of which has paid anything."""
+        return cls(domain.widths, domain.charge_by)
 
     @property
     def exact(self) -> bool:

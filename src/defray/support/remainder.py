@@ -220,7 +220,7 @@ class Remainder:
         """What the dearest cell pays for all of these, in quanta."""
         if len(draws) == 1:
             return draws[0].charge
-        charges = Charges(self.overlap.history.domain.widths)
+        charges = Charges.of(self.overlap.history.domain)
         for drawn in draws:
             planned = Planned(block, "answer", drawn.charge, drawn)
             charges = charges.plus(planned.paid(self.overlap.history.domain, self.overlap.rho))
