@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any
 from defray.charged import paid_by
 from defray.controller.ask import Ask
 from defray.controller.goals import Wish
-from defray.controller.plan import MAX_STEPS, Price, Purchase, Step, plan, price
+from defray.controller.plan import MAX_STEPS, Price, Step, plan, price
 from defray.controller.prepare import prepare
 from defray.controller.present import Bought, answer_of
+from defray.controller.purchase import Purchase
 from defray.controller.refuse import closed, reason, refusal_of, too_few_rows
 from defray.controller.scarcity import Moment, Ration, ration
 from defray.controller.validity import too_many_looks

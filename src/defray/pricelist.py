@@ -8,17 +8,15 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from defray.controller.ask import Ask
+from defray.controller.cut import within
 from defray.controller.plan import (
     FREE,
     Price,
-    Purchase,
-    charged,
     expected,
     plan,
     price,
-    releases,
-    within,
 )
+from defray.controller.purchase import Purchase, charged, releases
 from defray.controller.quote import quote_of
 from defray.controller.refuse import closed, too_few_rows
 from defray.controller.scarcity import Moment, Ration, ration
@@ -67,8 +65,9 @@ def purchases(ask: Ask, moment: Moment, rationed: Ration) -> tuple[Purchase, ...
     granted = rationed.price.low - step.charge
     if not rationed.price.exact or granted <= 0:
         return step.purchases
-    rest = plan(ask, expected(ask, moment.held, step), replace(moment.funds, weighs=False))
-    return (*step.purchases, *within(rest, ask, granted, moment.funds.total).purchases)
+    by_then, funds = expected(ask, moment.held, step), replace(moment.funds, weighs=False)
+    rest = plan(ask, by_then, funds)
+    return (*step.purchases, *within(rest, ask, by_then, funds, granted).purchases)
 
 
 @dataclass(slots=True)

@@ -11,8 +11,9 @@ import numpy as np
 
 from defray.controller.ask import Ask, Funds, Held
 from defray.controller.goals import Wish
-from defray.controller.plan import Step, plan, planned, releases
+from defray.controller.plan import Step, plan, planned
 from defray.controller.prepare import prepare
+from defray.controller.purchase import releases
 from defray.core.amounts import QUANTA
 from defray.core.column import Column
 from defray.core.contract import Contract, SourceSpec, Unit

@@ -6,79 +6,22 @@ where the quote says exact the charge equals it to the last digit.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from defray.controller.ask import Ask, Funds, Held
 from defray.controller.linear import Count, Linear
+from defray.controller.purchase import Purchase, charged, cheapest, releases
 from defray.controller.rule import NOTHING, Need, Wants
 from defray.controller.rules import rules_of
-from defray.core.allocate import residual
-from defray.core.amounts import (
-    dyadic_up,
-    precision_of,
-    quanta_down,
-    quanta_up,
-    rho_of,
-    root,
-    support_of,
-)
+from defray.core.amounts import dyadic_up, precision_of, quanta_down, rho_of
 from defray.core.contract import Purse
-from defray.core.target import (
-    LATTICE_BITS,
-    MAX_SCALE,
-    Lattice,
-    Relative,
-    Spend,
-    Within,
-    sigma_at_least,
-    sigma_at_most,
-)
-from defray.errors import TargetError
-from defray.support.exact import Block
-from defray.support.known import Known
-
-if TYPE_CHECKING:
-    from defray.support.drawn import Drawn
-    from defray.support.planned import Planned
+from defray.core.target import Relative, Spend, Within
 
 MAX_STEPS: Final = 64
 """More steps than any ask takes; past it an ask stops with what it has bought."""
-
-
-@dataclass(frozen=True, slots=True)
-class Purchase:
-    """A measurement to make: noise of ``sigmas[i]`` units on cell i of a block (None: not measured), on a
-    lattice of ``2**-bits`` units, for ``charge`` quanta.  ``given``: the charge was given, not a target.
-    With ``draws`` these are measured instead of ``itself``; ``charges[i]`` is what cell i needs of them."""
-
-    block: int
-    bits: int
-    sigmas: tuple[float | None, ...]
-    precisions: tuple[Fraction | None, ...]
-    charges: tuple[int, ...]
-    purse: Purse = "answer"
-    given: bool = False
-    draws: tuple[Drawn, ...] = ()
-    itself: Purchase | None = None
-
-    @property
-    def charge(self) -> int:
-        """The largest cell's: one unit moves the vector by at most k * Delta in all (convexity)."""
-        return max(self.charges)
-
-    @property
-    def cells(self) -> int:
-        """How many cells it is for."""
-        return sum(c > 0 for c in self.charges)
-
-
-def charged(purchases: Iterable[Purchase], purse: Purse | None = None) -> int:
-    """Quanta of several measurements, which add up (composition): in all, or from one purse."""
-    return sum(p.charge for p in purchases if purse in (None, p.purse))
 
 
 @dataclass(frozen=True)
@@ -132,7 +75,7 @@ def plan(ask: Ask, held: Held, funds: Funds) -> Step:
             if need.settles
         )
         bought = _bill(ask, held, funds, needs, lambda n: n.wants)
-        step = _fitted(Step(bought, True, "answer", tuple(needs), settles), ask, held)
+        step = fitted(Step(bought, True, "answer", tuple(needs), settles), ask, held)
         step = replace(step, promised=_promised(ask, held, needs))
         weighs = funds.weighs and not step.promised
         return (_diagnostic(ask, held, funds, step) if weighs else None) or step
@@ -142,10 +85,10 @@ def plan(ask: Ask, held: Held, funds: Funds) -> Step:
     )
     if purse == "diagnostic" and charged(now) > quanta_down(funds.diagnostic, funds.total):
         return plan(ask, held, replace(funds, probe=Fraction(0)))  # the purse is as good as empty
-    return _fitted(Step(now, False, purse, tuple(needs)), ask, held)
+    return fitted(Step(now, False, purse, tuple(needs)), ask, held)
 
 
-def _fitted(step: Step, ask: Ask, held: Held) -> Step:
+def fitted(step: Step, ask: Ask, held: Held) -> Step:
     """A step whose mixtures of cells every cell can pay for together, or without them."""
     if held.overlap is None or not any(p.draws for p in step.purchases):
         return step
@@ -158,11 +101,7 @@ def _promised(ask: Ask, held: Held, needs: Sequence[Sequence[Need]]) -> bool:
     """Whether the contract promises a question, which is a single count."""
     if held.overlap is None or len(ask.compiled.blocks) != 1:
         return False
-    wanted: dict[int, Fraction] = {}
-    for row in needs:
-        for i, need in enumerate(row):
-            for precision in (need.wants or {}).values():
-                wanted[i] = max(precision, wanted.get(i, Fraction(0)))
+    (wanted,) = _wanted(ask, needs, lambda n: n.wants)
     return held.overlap.promised(ask.compiled.blocks[0], wanted) is not None
 
 
@@ -182,58 +121,14 @@ def _diagnostic(ask: Ask, held: Held, funds: Funds, step: Step) -> Step | None:
                 more = min(probe, missing - have)  # an easy question is paid from this purse alone
                 wanted.setdefault(block, {})[i] = held.known[block][i].precision + more
     made = (
-        _cheapest(b, ask.compiled.blocks[b], cells, held, funds, "diagnostic", given=False)
+        cheapest(b, ask.compiled.blocks[b], cells, held, funds, "diagnostic", given=False)
         for b, cells in sorted(wanted.items())
     )
     bought = tuple(p for p in made if p is not None)
     charge = charged(bought)
     if not bought or rho_of(charge, funds.total) > funds.diagnostic or charge > step.charge:
         return None
-    return _fitted(Step(bought, False, "diagnostic", step.needs), ask, held)
-
-
-def cut(step: Step, ask: Ask, limit: int, total: Fraction) -> Step:
-    """A step cut down to ``limit`` quanta, less than its charge: different measures in proportion; of one
-    measure's cells those that need more than the limit get the limit, the others all they need.  What was to
-    be drawn in place of the question itself is not: its part goes to the question.
-
-    For a vector that is best: its charge is its dearest cell's.  Measures whose part cannot be drawn drop.
-    """
-    kept: list[Purchase] = []
-    left = limit
-    for purchase in step.purchases:
-        last = purchase is step.purchases[-1]
-        part = min(left if last else limit * purchase.charge // step.charge, purchase.charge)
-        left -= part
-        block = ask.compiled.blocks[purchase.block]
-        itself = purchase.itself or purchase
-        if part < 1:
-            continue
-        sigma, precision = sigma_at_least(rho_of(part, total), block.reach)
-        over = [c > part for c in itself.charges]
-        sigmas = tuple(sigma if o else s for o, s in zip(over, itself.sigmas, strict=True))
-        # The target may be so tight that its lattice is too fine for what is granted.
-        lattice = _lattice(min(s for s in sigmas if s is not None), block)
-        if any(s is not None and math.ldexp(s, lattice.bits) > MAX_SCALE for s in sigmas):
-            continue
-        kept.append(
-            replace(
-                itself,
-                bits=lattice.bits,
-                sigmas=sigmas,
-                precisions=tuple(
-                    precision if o else p for o, p in zip(over, itself.precisions, strict=True)
-                ),
-                charges=tuple(part if o else c for o, c in zip(over, itself.charges, strict=True)),
-                given=True,
-            )
-        )
-    return replace(step, purchases=tuple(kept), final=False, settles=(), fits=False)
-
-
-def within(step: Step, ask: Ask, limit: int, total: Fraction) -> Step:
-    """The step if it costs no more than ``limit`` quanta, else cut down to it."""
-    return step if step.charge <= limit else cut(step, ask, limit, total)
+    return fitted(Step(bought, False, "diagnostic", step.needs), ask, held)
 
 
 def expected(ask: Ask, held: Held, step: Step) -> Held:
@@ -246,18 +141,6 @@ def expected(ask: Ask, held: Held, step: Step) -> Held:
     return held.with_planned(ask.compiled, planned(ask, step))
 
 
-def releases(ask: Ask, purchases: Iterable[Purchase]) -> Iterator[Planned]:
-    """What purchases would release."""
-    from defray.support.planned import Planned
-
-    for p in purchases:
-        block = ask.compiled.blocks[p.block]
-        if p.draws:
-            yield from (Planned(block, p.purse, d.charge, d) for d in p.draws)
-        else:
-            yield Planned(block, p.purse, p.charge, None, p.bits, p.sigmas, p.precisions)
-
-
 def planned(ask: Ask, step: Step) -> dict[bytes, list[tuple[Fraction, str]]]:
     """The precisions that a step adds to the functionals that it measures themselves."""
     found: dict[bytes, list[tuple[Fraction, str]]] = {}
@@ -267,115 +150,6 @@ def planned(ask: Ask, step: Step) -> dict[bytes, list[tuple[Fraction, str]]]:
             if precision is not None:
                 found.setdefault(key, []).append((precision, "expected"))
     return found
-
-
-def _bill(
-    ask: Ask,
-    held: Held,
-    funds: Funds,
-    needs: Sequence[Sequence[Need]],
-    pick: Callable[[Need], Wants | None],
-    purse: Purse = "answer",
-) -> tuple[Purchase, ...]:
-    """What brings every block to the largest precision that is picked for it, cell by cell."""
-    blocks = ask.compiled.blocks
-    wanted: list[dict[int, Fraction]] = [{} for _ in blocks]
-    for row in needs:
-        for i, need in enumerate(row):
-            for b, precision in (pick(need) or {}).items():
-                wanted[b][i] = max(precision, wanted[b].get(i, Fraction(0)))
-    given = any(isinstance(g, Spend) for g in ask.goals)
-    made = (
-        _cheapest(b, blocks[b], cells, held, funds, purse, given=given)
-        for b, cells in enumerate(wanted)
-    )
-    return tuple(p for p in made if p is not None)
-
-
-def _cheapest(
-    at: int,
-    block: Block,
-    wanted: dict[int, Fraction],
-    held: Held,
-    funds: Funds,
-    purse: Purse,
-    *,
-    given: bool,
-) -> Purchase | None:
-    """The residual of each cell measured itself, or what other releases leave of it where that is better."""
-    if held.overlap is not None and not given:
-        known, overlap = held.known[at], held.overlap
-        wanted = {
-            i: overlap.wanted(p, known[i]) if held.by_overlap(at, i) else p
-            for i, p in wanted.items()
-            if p > known[i].precision
-        }
-    itself = _purchase(at, block, wanted, held.known[at], funds, purse, given=given)
-    if itself is None or held.overlap is None or given:
-        return itself
-    missing = {i: wanted[i] for i, s in enumerate(itself.sigmas) if s is not None}
-    from defray.support.remainder import Remainder
-
-    rest = Remainder(held.overlap)
-    draws = rest.measure(block, missing, purse, itself.charge)
-    if draws is None:
-        return itself
-    none = (None,) * len(block.keys)
-    charge = rest.dearest(block, draws)
-    charges = tuple(charge if i in missing else 0 for i in range(len(block.keys)))
-    return Purchase(at, 0, none, none, charges, purse, draws=draws, itself=itself)
-
-
-def _purchase(
-    at: int,
-    block: Block,
-    wanted: dict[int, Fraction],
-    known: Sequence[Known],
-    funds: Funds,
-    purse: Purse,
-    *,
-    given: bool,
-) -> Purchase | None:
-    """The residual of each cell of a block as noise to draw; None where nothing is missing."""
-    missing = {
-        i: a
-        for i, p in wanted.items()
-        if (a := residual(p, known[i].precision)) and not block.empty[i]
-    }
-    if not missing:
-        return None
-    lattice = _lattice(root(1 / max(missing.values())), block)
-    sigmas: list[float | None] = [None] * len(block.keys)
-    precisions: list[Fraction | None] = [None] * len(block.keys)
-    charges = [0] * len(block.keys)
-    noise: dict[Fraction, tuple[float, Fraction, int]] = {}
-    for i, a in missing.items():
-        if a not in noise:
-            noise[a] = noise_for(a, block.reach, lattice, funds.total, given=given)
-        sigmas[i], precisions[i], charges[i] = noise[a]
-    return Purchase(
-        at, lattice.bits, tuple(sigmas), tuple(precisions), tuple(charges), purse, given
-    )
-
-
-def _lattice(finest: float, block: Block) -> Lattice:
-    """Steps of at most 2**-28 of the smallest sigma: wider noise beside it still fits the sampler."""
-    return Lattice.fine_enough(Fraction(finest) * 2 ** (LATTICE_BITS - 28), block.halves)
-
-
-def noise_for(
-    missing: Fraction, reach: Fraction, lattice: Lattice, total: Fraction, *, given: bool
-) -> tuple[float, Fraction, int]:
-    """(sigma, precision, quanta) that add ``missing`` precision: a target is met and its charge rounded
-    up; a spend that was given is rounded down and its noise fitted to it."""
-    if given:
-        quanta = quanta_down(support_of(missing, reach), total)
-        sigma, precision = sigma_at_least(rho_of(quanta, total), reach)
-        if math.ldexp(sigma, lattice.bits) > MAX_SCALE:
-            raise TargetError("this rho is too small to be drawn", hint="spend more")
-        return sigma, precision, quanta
-    sigma, precision = sigma_at_most(dyadic_up(missing), lattice)
-    return sigma, precision, quanta_up(reach**2 / (2 * Fraction(sigma) ** 2), total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,6 +208,35 @@ def price(ask: Ask, held: Held, funds: Funds) -> Price:
         most = whole if len(ask.compiled.cells) == 1 else 4 * whole
         high, capped = min(left, most), most > left
     return Price(step, low, max(low, high), exact=False, capped=capped or max(low, least) > left)
+
+
+def _wanted(
+    ask: Ask, needs: Sequence[Sequence[Need]], pick: Callable[[Need], Wants | None]
+) -> list[dict[int, Fraction]]:
+    """The largest precision that is picked for each cell of every block."""
+    wanted: list[dict[int, Fraction]] = [{} for _ in ask.compiled.blocks]
+    for row in needs:
+        for i, need in enumerate(row):
+            for b, precision in (pick(need) or {}).items():
+                wanted[b][i] = max(precision, wanted[b].get(i, Fraction(0)))
+    return wanted
+
+
+def _bill(
+    ask: Ask,
+    held: Held,
+    funds: Funds,
+    needs: Sequence[Sequence[Need]],
+    pick: Callable[[Need], Wants | None],
+    purse: Purse = "answer",
+) -> tuple[Purchase, ...]:
+    """What brings every block to what is picked for it."""
+    given = any(isinstance(g, Spend) for g in ask.goals)
+    made = (
+        cheapest(b, ask.compiled.blocks[b], cells, held, funds, purse, given=given)
+        for b, cells in enumerate(_wanted(ask, needs, pick))
+    )
+    return tuple(p for p in made if p is not None)
 
 
 def _absolute_counts(ask: Ask, step: Step) -> list[tuple[Need, ...]]:

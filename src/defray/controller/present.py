@@ -8,7 +8,8 @@ from fractions import Fraction
 
 from defray.controller.ask import Ask, Funds, Held
 from defray.controller.linear import Linear
-from defray.controller.plan import Purchase, Step, charged
+from defray.controller.plan import Step
+from defray.controller.purchase import Purchase, charged
 from defray.controller.rule import Estimate, Rule
 from defray.controller.rules import rules_of
 from defray.core.amounts import rho_of, support_of
@@ -221,7 +222,7 @@ def _row(
         confidence=float(ask.confidence),
         met=met,
         charged_rho=float(rho_of(bought.charge(owned, i), funds.total)),
-        reused_rho=float(reused(rule, i, bought.before)),
+        reused_rho=float(reused(rule, i, bought.before, bought.purchases, funds.total)),
         releases=sum(k.releases for k in known),
         id=f"{newest.last}.{newest.index}" if newest.last else "0",
         note=note,
@@ -229,8 +230,23 @@ def _row(
     )
 
 
-def reused(rule: Rule, cell: int, before: Held) -> Fraction:
-    """The support, in rho, that the transcript already held for this cell, up to what is asked."""
+def reused(
+    rule: Rule, cell: int, before: Held, purchases: Sequence[Purchase], total: Fraction
+) -> Fraction:
+    """The support, in rho, that the transcript already held for this cell, up to what is asked.  Where what
+    others' releases leave open was bought in its place: what that saved."""
+    have = _supported(rule, cell, before)
+    if not (isinstance(rule, Linear) and isinstance(rule.goal, Within)):
+        return have
+    own = [p for p in purchases if p.block == rule.parts[rule.role]]
+    paid = sum(p.charges[cell] for p in own)
+    if not paid or not any(p.draws and not p.smaller for p in own):
+        return have
+    asked = support_of(rule.absolute_precision(rule.goal, cell, before), rule.reach)
+    return max(have, asked - rho_of(paid, total))
+
+
+def _supported(rule: Rule, cell: int, before: Held) -> Fraction:
     if _empty(rule, cell):
         return Fraction(0)
     if not isinstance(rule, Linear):

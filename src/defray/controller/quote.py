@@ -7,8 +7,9 @@ from fractions import Fraction
 
 from defray.controller.ask import Ask, Held
 from defray.controller.linear import Linear
-from defray.controller.plan import Purchase, Step, charged, expected
+from defray.controller.plan import Step, expected
 from defray.controller.present import TOO_FEW, items_of, reused, version_notes
+from defray.controller.purchase import Purchase, charged
 from defray.controller.refuse import best_goals, reason
 from defray.controller.rules import rules_of
 from defray.controller.scarcity import Moment, Ration
@@ -29,7 +30,7 @@ def quote_of(ask: Ask, moment: Moment, rationed: Ration, bought: Sequence[Purcha
     fits = whole and paid and not price.capped and not hopeless
     credit = sum(
         (
-            max(reused(rule, i, held) for i in range(len(ask.compiled.cells)))
+            max(reused(rule, i, held, bought, total) for i in range(len(ask.compiled.cells)))
             for rule in rules_of(ask)
         ),
         Fraction(0),

@@ -11,7 +11,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from defray.controller.ask import Ask, Funds, Held
-from defray.controller.plan import Price, cut, expected, plan, within
+from defray.controller.cut import cut, within
+from defray.controller.plan import Price, expected, plan
 from defray.controller.weigh import weigh
 from defray.core.amounts import quanta_down, rho_of
 from defray.policy.demand import Demand, Pace
@@ -191,9 +192,11 @@ def ration(
         # The weight makes no difference where even the heaviest gets nothing, or the lightest all.
         sure = not heavy.new or light.rho == demand.available
         some, most = (light, heavy) if sure else (light.less(), heavy.more())
-        rest = plan(ask, expected(ask, held, estimate.step), replace(funds, weighs=False))
+        by_then = expected(ask, held, estimate.step)
+        rest = plan(ask, by_then, replace(funds, weighs=False))
         low, high = (
-            first + within(rest, ask, quanta_down(g.new, total), total).charge for g in (some, most)
+            first + within(rest, ask, by_then, funds, quanta_down(g.new, total)).charge
+            for g in (some, most)
         )
         granted = replace(estimate, low=low, high=max(low, high), exact=sure)
         return Ration(granted, need, grant, spent)
@@ -204,7 +207,8 @@ def ration(
     room = min(room, quanta_down(funds.answer, total))
     if most_quanta is not None:
         room = min(room, most_quanta)
-    return Ration(Price.of(cut(estimate.step, ask, room, total)), need, grant, spent, cut=True)
+    smaller = cut(estimate.step, ask, held, funds, room)
+    return Ration(Price.of(smaller), need, grant, spent, cut=True)
 
 
 def _may_stop(estimate: Price, demand: Demand, scarcity: Scarcity, total: Fraction) -> bool:

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from defray.controller.plan import noise_for
+from defray.controller.purchase import noise_for
 from defray.core.amounts import QUANTA, precision_of, quanta_down, rho_of
 from defray.core.target import Lattice
 from defray.policy.choices import GATES
