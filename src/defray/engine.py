@@ -29,6 +29,7 @@ from defray.controller.present import Bought, answer_of
 from defray.controller.purchase import Purchase
 from defray.controller.refuse import closed, reason, refusal_of, too_few_rows
 from defray.controller.scarcity import Moment, Ration, ration
+from defray.controller.together import together
 from defray.controller.validity import too_many_looks
 from defray.core.amounts import exact, rho_of
 from defray.core.answer import Answer, Quote
@@ -69,28 +70,37 @@ class Engine:
 
     # -- the two questions ------------------------------------------------------------------------
 
-    def quote(self, sql: str, wish: Wish) -> Quote:
+    def quote(self, sql: str, wish: Wish, among: Sequence[str] = ()) -> Quote:
         """What asking this would cost now.  Free: writes nothing, reads no row."""
-        return self.quote_all([(sql, wish)])[0]
+        return self.quote_all([(sql, wish)], among)[0]
 
-    def quote_all(self, questions: Sequence[tuple[str, Wish]]) -> list[Quote]:
+    def quote_all(
+        self, questions: Sequence[tuple[str, Wish]], among: Sequence[str] = ()
+    ) -> list[Quote]:
         """The prices of a list asked in this order: each credits what the ones before it would buy."""
-        asks = [self.prepare(sql, wish) for sql, wish in questions]
+        asks = [self._asked(sql, wish, among) for sql, wish in questions]
         fingerprint = self._source.fingerprint()
         with self.ledger.view() as view:
             version = self.transcript.version(view, fingerprint)
             return price_list(asks, self.transcript, view, version)
 
     def ask(
-        self, sql: str, wish: Wish, *, max_rho: Any = None, control: Control | None = None
+        self,
+        sql: str,
+        wish: Wish,
+        *,
+        among: Sequence[str] = (),
+        max_rho: Any = None,
+        control: Control | None = None,
     ) -> Answer:
         """Answer a question at the asked accuracy, paying only what the transcript does not hold; where
-        the contract's gate grants less, at the accuracy which that buys.
+        the contract's gate grants less, at the accuracy which that buys.  What it has in common with those
+        ``among`` which it is asked is bought as suits them all.
 
         Raises QueryError or TargetError (bad input), BudgetRefused, MaxRhoRefused, TooFewRows or
         TooManyLooks (refused), DataError and LedgerError.
         """
-        ask = self.prepare(sql, wish)
+        ask = self._asked(sql, wish, among)
         ceiling = _ceiling(max_rho)
         lost = False
         for _ in range(MAX_TRIES):
@@ -143,6 +153,11 @@ class Engine:
     def _prepare(self, sql: str, wish: Wish) -> Ask:
         """Text and arguments to a compiled ask: pure, so cached by exact text."""
         return prepare(sql, wish, self.contract, self._regions)
+
+    def _asked(self, sql: str, wish: Wish, among: Sequence[str]) -> Ask:
+        """A question, as one of those that are asked with the same arguments."""
+        ask = self.prepare(sql, wish)
+        return together(ask, [self.prepare(other, wish) for other in among]) if among else ask
 
     def _buy(
         self,

@@ -18,6 +18,8 @@ from defray.errors import BadInput, DefrayError, InternalError
 from defray.explaining import explain
 from defray.ledger.audit import AuditReport
 
+WISHED = ("within", "confidence", "rho", "simultaneous", "snap", "validity")
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -96,6 +98,17 @@ def _question(sql: Any) -> str:
     return sql
 
 
+def _questions(name: str, questions: Any) -> list[str]:
+    if isinstance(questions, str) or not isinstance(questions, Iterable):
+        raise BadInput(f"{name} takes a list of questions", hint='["SELECT COUNT(*) FROM people"]')
+    return [_question(sql) for sql in questions]
+
+
+def _wished(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Those of an ask's arguments that say how accurate it is to be."""
+    return {k: v for k, v in arguments.items() if k in WISHED}
+
+
 def _seconds(timeout: Any) -> float | None:
     if timeout is None:
         return None
@@ -160,12 +173,13 @@ class Session:
         simultaneous: bool | None = None,
         snap: str | None = None,
         validity: str | None = None,
+        together: bool = False,
     ) -> list[Quote]:
-        """The prices of several questions asked in this order, each crediting the ones before."""
+        """The prices of several questions asked in this order, each crediting the ones before; ``together``
+        as :meth:`ask_all` plans them, with fewer charges in all."""
         wish = Wish.of(within, confidence, rho, simultaneous, snap, validity)
-        if isinstance(questions, str) or not isinstance(questions, Iterable):
-            raise BadInput("quote_all takes a list of questions", hint="quote takes a single one")
-        return self._engine.quote_all([(_question(sql), wish) for sql in questions])
+        listed = _questions("quote_all", questions)
+        return self._engine.quote_all([(sql, wish) for sql in listed], listed if together else ())
 
     @shielded
     def ask(
@@ -179,6 +193,7 @@ class Session:
         simultaneous: bool | None = None,
         snap: str | None = None,
         validity: str | None = None,
+        among: Sequence[str] | None = None,
         timeout: float | None = None,
         progress: Callable[[float], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
@@ -190,8 +205,9 @@ class Session:
         from scratch.  ``max_rho`` refuses anything dearer.  ``simultaneous`` makes the intervals of all
         cells hold at once.  ``snap="outward"`` widens thresholds that fall inside a bin.  ``validity``
         says what the intervals allow for: ``"fixed"``, ``"anytime"`` (ask on as you like), ``"looks=5"`` or
-        ``"confirm"`` (one release of its own).  ``timeout`` (s), ``progress`` and ``cancelled`` concern
-        the scan.
+        ``"confirm"`` (one release of its own).  ``among`` are the questions that this is one of, where
+        others are to follow with the same arguments (see :meth:`ask_all`).  ``timeout`` (s), ``progress``
+        and ``cancelled`` concern the scan.
 
         Raises :class:`~defray.errors.BadInput`, :class:`~defray.errors.Refused`,
         :class:`~defray.errors.DataError` or :class:`~defray.errors.LedgerError`.
@@ -200,7 +216,26 @@ class Session:
             _guarded("progress", progress), _guarded("cancelled", cancelled), _seconds(timeout)
         )
         wish = Wish.of(within, confidence, rho, simultaneous, snap, validity)
-        return self._engine.ask(_question(sql), wish, max_rho=max_rho, control=control)
+        return self._engine.ask(
+            _question(sql),
+            wish,
+            among=() if among is None else _questions("among", among),
+            max_rho=max_rho,
+            control=control,
+        )
+
+    def ask_all(self, questions: Sequence[str], **arguments: Any) -> list[Answer]:
+        """Answer several questions that are planned together: ``arguments`` as in :meth:`ask`, for each.
+
+        They are asked in this order, each ``among`` all of them.  What full GROUP BYs have in common is then
+        bought once, as precisely as suits them all.  Where one is refused the rest is not asked; what was
+        answered before is kept, and free to ask again.
+        """
+        listed = _questions("ask_all", questions)
+        self.quote_all(
+            listed, **_wished(arguments)
+        )  # nothing is charged for a list with a mistake in it
+        return [self.ask(sql, among=listed, **arguments) for sql in listed]
 
     @shielded
     def history(self, *, refresh: bool = False) -> list[dict[str, Any]]:

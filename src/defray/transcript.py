@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -97,6 +98,7 @@ class Transcript:
         held = Held(known, marks)
         overlap = self._overlap(view, version, scanned) if self._linear else None
         if overlap is not None:
+            overlap = replace(overlap, among=ask.among)
             if can_overlap(ask):
                 held = held.with_overlap(compiled, overlap)
             answerable = overlap.answerable(compiled.blocks)

@@ -47,3 +47,13 @@ def test_a_budget_that_is_too_small_is_a_mistake_of_the_contract(
     for command in (["check"], ["quote", "SELECT COUNT(*) FROM people", "--within", "50"]):
         assert main([*command, "--contract", path]) == 2
         assert "ranges of age within 50 at 95% needs" in capsys.readouterr().err
+
+
+def test_a_plan_says_what_promises_need_also_where_the_budget_is_too_small(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, 0.001)
+    assert main(["plan", "--generate", "zipf:n=50", "--contract", path]) == 0
+    assert "promises ranges of age within 50 at 95 %: that needs 0.0" in (
+        " ".join(capsys.readouterr().out.split())
+    )

@@ -1,5 +1,5 @@
-"""Columns to charge by: where the domain is too large for the dearest cell to be known exactly, what cells have
-paid is told apart along them all the same."""
+"""Columns to charge by: what cells have paid is told apart along them, also where the domain is too large for
+the dearest cell to be known exactly."""
 
 from __future__ import annotations
 

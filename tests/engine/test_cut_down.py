@@ -20,7 +20,10 @@ BEFORE = (
 LAST = (
     ("SELECT COUNT(*) FROM people WHERE age BETWEEN 20 AND 69", 9),
     ("SELECT sex, COUNT(*) FROM people WHERE age >= 35 GROUP BY sex", 9),
-    ("SELECT COUNT(*), SUM(income) FROM people WHERE age >= 30", {"count": 9, "sum_income": 300000}),
+    (
+        "SELECT COUNT(*), SUM(income) FROM people WHERE age >= 30",
+        {"count": 9, "sum_income": 300000},
+    ),
 )
 
 

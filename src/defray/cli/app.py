@@ -94,6 +94,12 @@ class Accuracy:
         }
 
 
+Together = Annotated[
+    bool,
+    Parameter(negative="", help="Plan the questions of a file together: cheaper in all."),
+]
+
+
 def contract_path(given: Path | None) -> Path:
     """The contract that a command is about.  Raises BadInput where there is none."""
     path = given or Path(os.environ.get("DEFRAY_CONTRACT") or DEFAULT_CONTRACT)
@@ -231,6 +237,7 @@ def quote(
     *words: Words,
     contract: Named = None,
     accuracy: Accuracy | None = None,
+    together: Together = False,
     delta: Delta = None,
     json: Json = False,
 ) -> None:
@@ -241,7 +248,7 @@ def quote(
     questions = asking.read_questions(sql)
     arguments = (accuracy or Accuracy()).arguments()
     with opened(contract) as session:
-        asking.quote(session, questions, arguments, checked_delta(delta))
+        asking.quote(session, questions, arguments, checked_delta(delta), together=together)
 
 
 @app.command(group=asking)
@@ -249,6 +256,7 @@ def ask(
     *words: Words,
     contract: Named = None,
     accuracy: Accuracy | None = None,
+    together: Together = False,
     max_rho: Annotated[str | None, Parameter(help="Refuse to pay more than this.")] = None,
     timeout: Annotated[float | None, Parameter(help="Give up the scan after S seconds.")] = None,
     json: Json = False,
@@ -262,7 +270,8 @@ def ask(
     questions = asking.read_questions(sql)
     arguments = (accuracy or Accuracy()).arguments()
     with opened(contract) as session:
-        return asking.ask(session, questions, {**arguments, "max_rho": max_rho, "timeout": timeout})
+        arguments |= {"max_rho": max_rho, "timeout": timeout}
+        return asking.ask(session, questions, arguments, together=together)
 
 
 @app.command(group=asking)

@@ -14,15 +14,20 @@ from defray.cli.questions import Questions, read_questions
 from defray.cli.screen import say, show
 from defray.core.answer import Answer
 from defray.errors import BadInput, Cancelled, DefrayError
-from defray.session import Session
+from defray.session import WISHED, Session
 
 __all__ = ["ask", "quote", "read_questions"]
 
 
 def quote(
-    session: Session, questions: Questions, arguments: dict[str, Any], delta: float | None
+    session: Session,
+    questions: Questions,
+    arguments: dict[str, Any],
+    delta: float | None,
+    *,
+    together: bool = False,
 ) -> None:
-    """Prices, and for a file their total."""
+    """Prices, and for a file their total; ``together``: as planned together."""
     delta = session.contract.delta if delta is None else delta
     texts = [s.sql for s in questions.statements]
     if questions.single:
@@ -33,7 +38,7 @@ def quote(
             answers.show_quote(price, delta)
         return
     try:
-        prices = session.quote_all(texts, **arguments)
+        prices = session.quote_all(texts, **arguments, together=together)
     except DefrayError:
         _blame(session, questions, arguments)
         raise
@@ -46,8 +51,7 @@ def quote(
 
 def _blame(session: Session, questions: Questions, arguments: dict[str, Any]) -> None:
     """Raise the mistake of the first question of a file that has one, saying which it is."""
-    known = ("within", "confidence", "rho", "simultaneous", "snap", "validity")
-    wish = {name: arguments[name] for name in known}
+    wish = {name: arguments[name] for name in WISHED}
     for i, statement in enumerate(questions.statements):
         try:
             session.quote(statement.sql, **wish)
@@ -55,9 +59,13 @@ def _blame(session: Session, questions: Questions, arguments: dict[str, Any]) ->
             raise questions.place(i, error) from None
 
 
-def ask(session: Session, questions: Questions, arguments: dict[str, Any]) -> int:
-    """Answers, and the exit code.  A file stops at the first question that fails; what was answered
-    before it is shown."""
+def ask(
+    session: Session, questions: Questions, arguments: dict[str, Any], *, together: bool = False
+) -> int:
+    """Answers, and the exit code; ``together``: to questions that are planned together.  A file stops at the
+    first question that fails; what was answered before it is shown."""
+    if together:
+        arguments = {**arguments, "among": [s.sql for s in questions.statements]}
     if not questions.single:
         _blame(session, questions, arguments)  # nothing is charged for a file with a mistake in it
     done: list[Answer] = []

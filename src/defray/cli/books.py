@@ -98,8 +98,18 @@ def promises_of(contract: Contract) -> list[dict[str, Any]]:
         return []
     with ledger_of(contract) as ledger:
         check_promises(contract, ledger)
-        with ledger.view() as view:
-            return [s.to_json() for s in standings(contract, ledger.terms.caps, view)]
+        return _standings(contract, ledger)
+
+
+def promises_needed(contract: Contract) -> list[dict[str, Any]]:
+    """The promises of a contract, whether or not its budget can keep them."""
+    with ledger_of(contract) as ledger:
+        return _standings(contract, ledger)
+
+
+def _standings(contract: Contract, ledger: Any) -> list[dict[str, Any]]:
+    with ledger.view() as view:
+        return [s.to_json() for s in standings(contract, ledger.terms.caps, view)]
 
 
 # -- check -----------------------------------------------------------------------------------------

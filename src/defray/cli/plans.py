@@ -23,6 +23,7 @@ from defray.simulate.pricing import residuals
 from defray.simulate.run import Budget
 
 if TYPE_CHECKING:
+    from defray.core.contract import Contract
     from defray.simulate.workload import Workload
 
 DELTA = 1e-6
@@ -98,6 +99,19 @@ def show(found: Found, workload: Workload, delta: float, notes: Sequence[str]) -
         say(f"    {line}")
     for text in notes:
         say(f"note: {text}", "dim")
+
+
+def held_back(contract: Contract | None) -> list[str]:
+    """What the promises of a contract need of its budget, whatever is asked; as notes."""
+    if contract is None or not contract.promises:
+        return []
+    from defray.cli.books import promise_in_words, promises_needed
+
+    return [
+        f"the contract promises {promise_in_words(p)}: that needs {rho(p['needs_rho'])} rho of its dearest "
+        "cell, which other questions cannot have"
+        for p in promises_needed(contract)
+    ]
 
 
 def contract_lines(found: Found, workload: Workload) -> list[str]:

@@ -168,7 +168,7 @@ def plan(
     chosen = delta or (terms.delta if terms else None) or plans.DELTA
     with Bar("planning") as bar:
         found = plans.find(asked.first, names, part, budget, bar)
-    plans.show(found, asked.first, chosen, asked.notes)
+    plans.show(found, asked.first, chosen, (*asked.notes, *plans.held_back(terms)))
 
 
 # -- what was typed ------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ class Ask:
     intervals where they are to hold together (``simultaneous``; union bound), and by the looks that were
     declared.  ``floor`` is what relative targets are scaled by at the least (m_floor of the contract).
     ``tag`` names a confirmation.  ``weighed``: how much is granted may depend on what a diagnostic, or an
-    earlier answer, said.
+    earlier answer, said.  ``among``: the marginals that are wanted with it, by measure.
     """
 
     compiled: Compiled
@@ -44,6 +44,9 @@ class Ask:
     validity: Validity = DEFAULT
     tag: str = ""
     weighed: bool = False
+    among: Mapping[str, Sequence[tuple[tuple[int, ...], float]]] = field(
+        default_factory=dict, compare=False
+    )
 
     @cached_property
     def gamma(self) -> float:

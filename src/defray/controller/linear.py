@@ -126,10 +126,14 @@ class Linear(Rule):
         return lower <= self.floor(funds)
 
     def absolute_precision(self, goal: Within, cell: int, held: Held) -> Fraction:
-        amount = goal.amount / self.unit
         if self.anytime:
+            amount = goal.amount / self.unit
             return anytime_precision(amount, self.own(cell, held).first, self.gamma)
-        return precision_for(amount, two_sided(self.gamma))
+        return self.target_precision(goal)
+
+    def target_precision(self, goal: Within) -> Fraction:
+        """What an absolute target of a fixed interval takes, in all cells alike."""
+        return precision_for(goal.amount / self.unit, two_sided(self.gamma))
 
     def _enough(self, goal: Within, cell: int, held: Held) -> bool:
         """Whether what is held meets an absolute target."""

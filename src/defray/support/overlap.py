@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from typing import ClassVar, Final
@@ -62,7 +62,8 @@ class Overlap:
     """The transcript of one data version as overlapping releases; ``rho`` is the contract's, ``unit_rows``
     the rows of a privacy unit.  Where ``scanned`` is given, only these views can be measured.  Of the
     contract's promises the first ``kept`` are kept; what they hold back is in ``room``.  Where it is not
-    ``valued``, views say how precisely a question is known and leave its value 0."""
+    ``valued``, views say how precisely a question is known and leave its value 0.  ``among``: marginals that
+    are to be asked for as well, by measure, with their variances."""
 
     history: History
     room: Room
@@ -71,6 +72,7 @@ class Overlap:
     scanned: Collection[Axes] | None = None
     kept: int = 0
     valued: bool = True
+    among: Mapping[str, Sequence[tuple[tuple[int, ...], float]]] = field(default_factory=dict)
 
     lift: ClassVar[Fraction] = Fraction(1 / AIM**2)
     """What is topped up beside other releases is wanted so much more precisely at the least."""

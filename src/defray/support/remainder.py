@@ -22,7 +22,7 @@ from defray.support.drawn import CellsDraw, Drawn, ResidualDraw, total_charge
 from defray.support.exact import Block
 from defray.support.marginal.lattice import draws
 from defray.support.marginal.residuals import Columns
-from defray.support.marginal.support import LOOK_AHEAD, Support
+from defray.support.marginal.support import LOOK_AHEAD, Plan, Support
 from defray.support.overlap import AIM, ROUNDING, WORK, Overlap
 from defray.support.planned import Planned
 from defray.support.room import HELD
@@ -202,12 +202,21 @@ class Remainder:
         columns = Columns(self.overlap.history.domain.widths)
         held = self.overlap.history.residuals(str(block.measure))
         support = Support(columns, {a: float(r.precision) for a, r in held.items()})
-        for tilt in (1.0, LOOK_AHEAD):
-            plan = support.raise_to(block.marginal, float(variance) * AIM**2, tilt)
+
+        def drawing(plan: Plan) -> tuple[Drawn, ...]:
             made = draws(columns, plan, self.overlap.rho, block.reach, block.halves)
-            drawn = tuple(
+            return tuple(
                 ResidualDraw(d, columns, block.reach, block.halves, float(variance)) for d in made
             )
+
+        aim = float(variance) * AIM**2
+        shared = self._shared(block, support, aim)
+        if shared is not None:
+            drawn = drawing(shared)
+            if total_charge(drawn) <= self.overlap.room.least(purse):
+                return drawn
+        for tilt in (1.0, LOOK_AHEAD):
+            drawn = drawing(support.raise_to(block.marginal, aim, tilt))
             if tilt == 1.0:
                 cheapest = drawn
                 if not drawn or total_charge(drawn) > charge * DEARER:
@@ -215,6 +224,34 @@ class Remainder:
         return (
             drawn if total_charge(drawn) * SLACKEN <= self.overlap.room.least(purse) else cheapest
         )
+
+    def _shared(self, block: Block, support: Support, aim: float) -> Plan | None:
+        """The part that a marginal has in the cheapest plan of all that are asked for together; None where it
+        is asked alone."""
+        from defray.support.marginal.joint import raise_all
+
+        assert block.marginal is not None
+        attributes = support.columns.reduced(block.marginal)
+        wishes = {
+            support.columns.reduced(columns): variance * AIM**2
+            for columns, variance in self.overlap.among.get(str(block.measure), ())
+        }
+        if not wishes.keys() - {attributes}:
+            return None
+        key = ("together", str(block.measure), attributes, aim, tuple(wishes.items()))
+        cache = self.overlap.history.cache
+        if key not in cache:
+            wishes[attributes] = min(aim, wishes.get(attributes, aim))
+            sets = support.columns.marginal(attributes).sets
+            plan = raise_all(support, list(wishes.items()))
+            raises = {a: h for a, h in plan.raises if a in sets}
+            lifted = dict(support.held)
+            Plan(tuple(raises.items()), 0.0, 0.0).add_to(lifted)
+            rest = Support(support.columns, lifted).raise_to(attributes, aim)
+            rest.add_to(raises)
+            cache[key] = Plan(tuple(sorted(raises.items())), 0.0, rest.variance)
+        found: Plan = cache[key]
+        return found
 
     def dearest(self, block: Block, draws: Sequence[Drawn]) -> int:
         """What the dearest cell pays for all of these, in quanta."""
