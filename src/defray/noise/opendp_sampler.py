@@ -60,14 +60,18 @@ def _batch(scale: float, count: int) -> list[int]:
 def gaussian(scale: float) -> Callable[[list[int]], Any]:
     """OpenDP's Gaussian measurement on vectors of 64-bit integers, at that scale."""
     try:
-        import opendp.prelude as dp
+        # Not opendp.prelude, which loads extras for data frames and learning where they are installed.
+        from opendp.domains import atom_domain, vector_domain
+        from opendp.measurements import make_gaussian
+        from opendp.metrics import l2_distance
+        from opendp.mod import enable_features
     except ImportError as error:
         raise MissingExtra(
             "Noise needs the package opendp, which is not installed.", hint="pip install opendp"
         ) from error
     with _calls:
-        dp.enable_features("contrib")
-        measurement: Callable[[list[int]], Any] = dp.m.make_gaussian(
-            dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64"), scale
+        enable_features("contrib")
+        measurement: Callable[[list[int]], Any] = make_gaussian(
+            vector_domain(atom_domain(T="i64")), l2_distance(T="i64"), scale
         )
     return measurement
