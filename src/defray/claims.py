@@ -16,7 +16,7 @@ from defray.controller.explain import explain_rows
 from defray.controller.linear import Linear
 from defray.controller.rules import rules_of
 from defray.core.contract import Contract
-from defray.core.target import Relative, Within
+from defray.core.target import Within
 from defray.errors import QueryError, TargetError
 from defray.ledger.audit import Finding
 from defray.ledger.records import Release
@@ -95,12 +95,12 @@ def _unmet(ask: Ask, held: Held) -> Iterator[str]:
 
 
 def _settled(ask: Ask, release: Release) -> Iterator[str]:
-    """Relative targets that are noted as met are those of the question, as far as they can be told: a mark
+    """Targets that are remembered as met are those of the question, as far as they can be told: a mark
     hides what it was scaled by."""
     possible = {
-        (ask.mark(j, i), goal.share, ask.miss)
-        for j, goal in enumerate(ask.goals)
-        if isinstance(goal, Relative)
+        (ask.mark(j, i), share, ask.miss)
+        for j in range(len(ask.goals))
+        if (share := ask.share(j)) is not None
         for i in range(len(ask.compiled.cells))
     }
     if "met" in release.note and not possible.issuperset(release.settles):

@@ -128,9 +128,12 @@ def _mean_shares(rows: Sequence[ExplainedRow]) -> dict[int, Fraction]:
     """By release, its part of the rows' variance, on average."""
     found: dict[int, Fraction] = {}
     told = [row for row in rows if row.parts]
+    alike: dict[int, list[Mapping[int, Fraction]]] = {}  # residuals say the same of all rows
     for row in told:
-        for seq, share in row.shares.items():
-            found[seq] = found.get(seq, Fraction(0)) + share
+        alike.setdefault(id(shares := row.shares), []).append(shares)
+    for same in alike.values():
+        for seq, share in same[0].items():
+            found[seq] = found.get(seq, Fraction(0)) + len(same) * share
     return {seq: share / len(told) for seq, share in sorted(found.items())}
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from threading import Lock
+from typing import Final
 
 from defray.core.contract import Contract, Purse
 from defray.core.domain import Domain
+from defray.errors import LedgerCorrupt
 from defray.ledger.records import PURSES, Release
 from defray.ledger.store import View
 from defray.query.descriptor import Axis, Measure
@@ -21,6 +23,9 @@ from defray.support.room import Room
 
 N_MAX = 2**27
 """The bound on the rows of a table whose contract declares none: it scales rounding errors only."""
+
+
+_UNREADABLE: Final = (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, IndexError)
 
 
 class Past:
@@ -75,7 +80,13 @@ class Past:
 
     def _items(self, releases: Iterable[tuple[int, Release]]) -> Iterator[Item]:
         for seq, release in releases:
-            yield item_of(seq, release, self._domain, self._regions)
+            try:
+                yield item_of(seq, release, self._domain, self._regions)
+            except _UNREADABLE:
+                raise LedgerCorrupt(
+                    f"The release {seq} of the ledger cannot be read.",
+                    hint="run defray audit; keep the file, and restore a backup",
+                ) from None
 
 
 def history_of(contract: Contract, regions: Regions) -> History:

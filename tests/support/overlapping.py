@@ -51,7 +51,7 @@ CELLS = Axes((0, 1, 3), (None, None, None), (8, 3, 2))
 """All cells but for pay."""
 
 
-def ask(question: str, within: float = 50) -> Ask:
+def ask(question: str, within: float | None = 50) -> Ask:
     """``SELECT`` is understood."""
     return prepare(f"SELECT {question}", Wish(within=within), CONTRACT, REGIONS)
 

@@ -26,6 +26,11 @@ MOST: Final = 16
 """The most promises of a contract."""
 
 
+LEAST: Final = Fraction(1, 10**6)
+MOST_WITHIN: Final = Fraction(10**15)
+"""Errors of counts that can be promised."""
+
+
 def read_promises(top: Section, domain: Domain, support: str) -> tuple[Promised, ...]:
     """The promises in the order of the file, each mistake noted."""
     if "promise" not in top:
@@ -51,6 +56,9 @@ def read_promises(top: Section, domain: Domain, support: str) -> tuple[Promised,
 def _promise(section: Section, domain: Domain) -> Promised | None:
     names, within = section.names("columns"), section.number("within", positive=True)
     confidence = _confidence(section)
+    if within is not None and not LEAST <= within <= MOST_WITHIN:
+        section.problem("within", f"{shown(section.data['within'])} is out of range", "within = 50")
+        return None
     for key in ("columns", "kind", "within"):
         if key not in section:
             section.problem(key, f"{key} is missing")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from defray.core.contract import Purse
 from defray.core.numbers import show_number
-from defray.core.target import Goal, Relative, Spend
+from defray.core.target import Goal, Relative, Spend, Within
 from defray.core.validity import DEFAULT, Validity
 from defray.query.reader import identifier
 from defray.support.exact import Compiled
@@ -91,22 +91,37 @@ class Ask:
         return intervals * self.validity.looks
 
     def mark(self, aggregate: int, cell: int) -> bytes:
-        """The key under which met relative targets of this aggregate's cell are remembered: what they were
+        """The key under which met targets of this aggregate's cell are remembered: what relative ones were
         scaled by at the least belongs to what was promised."""
-        function = self.compiled.question.aggregates[aggregate].function
+        function: str = self.compiled.question.aggregates[aggregate].function
+        if function == "AVG" and isinstance(self.goals[aggregate], Within):
+            function = "AVG within"
         parts = self.compiled.parts[aggregate]
         keys = b"".join(self.compiled.blocks[parts[role]].keys[cell] for role in sorted(parts))
         return hashlib.sha256(f"{function} {self.floor} ".encode() + keys).digest()[:16]
 
     @cached_property
     def marks(self) -> tuple[bytes, ...]:
-        """The marks of every cell that has a relative target."""
+        """The marks of every cell whose target is remembered once it was met."""
         return tuple(
             self.mark(j, i)
-            for j, goal in enumerate(self.goals)
-            if isinstance(goal, Relative)
+            for j in range(len(self.goals))
+            if self.share(j) is not None
             for i in range(len(self.compiled.cells))
         )
+
+    def share(self, aggregate: int) -> Fraction | None:
+        """What is remembered of a met target that depends on noisy values, so that others' releases may
+        move its interval: a part of the magnitude, or of an average's bounds.  None for others."""
+        goal = self.goals[aggregate]
+        if isinstance(goal, Relative):
+            return goal.share
+        if isinstance(goal, Within) and "centred" in (parts := self.compiled.parts[aggregate]):
+            centred = self.compiled.blocks[parts["centred"]]
+            if self.compiled.question.aggregates[aggregate].function == "AVG":
+                share = goal.amount / (2 * centred.reach * centred.unit)
+                return share if share < 1 else None
+        return None
 
     @cached_property
     def arrival(self) -> bytes:
@@ -121,12 +136,12 @@ class Ask:
         return hashlib.sha256(target.encode()).digest()[:16]
 
     def promised(self, held: Held, aggregate: int, cell: int) -> bool:
-        """Whether this cell's relative target, or a stronger one, was met before."""
-        goal = self.goals[aggregate]
-        if not isinstance(goal, Relative):
+        """Whether this cell's target, or a stronger one, is remembered as met."""
+        share = self.share(aggregate)
+        if share is None:
             return False
         found = held.marks.get(self.mark(aggregate, cell))
-        return found is not None and found.keeps(goal.share, self.miss)
+        return found is not None and found.keeps(share, self.miss)
 
 
 @dataclass(frozen=True, slots=True)

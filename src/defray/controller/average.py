@@ -92,7 +92,7 @@ class Average(Rule):
             variance = min(variance, narrower) if present <= variance else variance
         wanted = self._split(cell, held, farthest, variance)
         wants = {b: self.shared(p, FINAL_BITS) for b, p in self._wants(wanted).items()}
-        return Need(wants, settles=isinstance(self.goal, Relative))
+        return Need(wants)
 
     def _variance(self, centred: Fraction, count: Fraction, place: Fraction) -> Fraction | None:
         """The variance of S - tN at a place t; None while a part is unknown."""

@@ -51,22 +51,26 @@ class ExplainedRow:
         return tuple(sorted({s for part in self.parts for s in part.explained.releases}))
 
     @property
-    def shares(self) -> dict[int, Fraction]:
+    def shares(self) -> Mapping[int, Fraction]:
         """By release, its part of the variance; of a ratio, of the support of its parts."""
+        if len(self.parts) == 1:
+            return self.parts[0].explained.shares
         found: dict[int, Fraction] = {}
         for part in self.parts:
             whole = part.explained.variance if self.variance is None else Fraction(1)
             factor = Fraction(1) if part.factor is None else part.factor
-            for term in part.explained.terms:
-                share = factor**2 * term.share / whole
-                found[term.seq] = found.get(term.seq, Fraction(0)) + share
+            scale = factor**2 * part.explained.variance / whole
+            for seq, share in part.explained.shares.items():
+                found[seq] = found.get(seq, Fraction(0)) + scale * share
         total = sum(found.values(), Fraction(0))
         return {seq: share / total for seq, share in sorted(found.items())}
 
     def used(self, seq: int) -> set[int] | None:
         """The places of a release that the row rests on; None: all of its table."""
-        places = {t.place for p in self.parts for t in p.explained.terms if t.seq == seq}
-        return None if None in places else {p for p in places if p is not None}
+        found = [p.explained.places[seq] for p in self.parts if seq in p.explained.places]
+        if None in found:
+            return None
+        return set().union(*(places for places in found if places is not None))
 
 
 def explain_rows(

@@ -115,7 +115,7 @@ class Linear(Rule):
         narrow = upper is not None and upper * 4 <= lower * 5
         if narrow or first >= wanted or first * 16 <= have * 17:
             wanted = self.shared(wanted, FINAL_BITS)
-            return Need(self.wants(cell, held, wanted), settles=True)
+            return Need(self.wants(cell, held, wanted))
         wants = self.wants(cell, held, self.shared(dyadic_up(first), STAGE_BITS))
         return Need(wants, final=False, least=wants, most=most)
 

@@ -56,23 +56,23 @@ def plan(ask: Ask, held: Held, funds: Funds) -> Step:
     rules = rules_of(ask)
     compiled = ask.compiled
     needs: list[tuple[Need, ...]] = [()] * len(rules)
+    empties = [compiled.blocks[rule.parts["count"]].empty for rule in rules]
     # Counts first: what they buy is credit for the sums and averages over the same rows.
     for j in sorted(range(len(rules)), key=lambda j: not isinstance(rules[j], Count)):
         rule = rules[j]
-        empty = compiled.blocks[rule.parts["count"]].empty
         row: list[Need] = []
         for i in range(len(compiled.cells)):
-            free = empty[i] or ask.promised(held, j, i)
+            free = empties[j][i] or ask.promised(held, j, i)
             row.append(NOTHING if free else rule.want(i, held, funds))
         needs[j] = tuple(row)
     stages = [n for row in needs for n in row if not n.final]
     if not stages:
         settles = tuple(
-            (ask.mark(j, i), goal.share, ask.miss)
+            (ask.mark(j, i), share, ask.miss)
             for j, goal in enumerate(ask.goals)
-            if isinstance(goal, Relative)
+            if isinstance(goal, Relative) and (share := ask.share(j)) is not None
             for i, need in enumerate(needs[j])
-            if need.settles
+            if not (need.hopeless or ask.promised(held, j, i) or empties[j][i])
         )
         bought = _bill(ask, held, funds, needs, lambda n: n.wants)
         step = fitted(Step(bought, True, "answer", tuple(needs), settles), ask, held)

@@ -6,7 +6,7 @@ Pure and deterministic, from what is wanted of each cell and what is held of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from defray.support.known import Known
 
 if TYPE_CHECKING:
     from defray.support.drawn import Drawn
+    from defray.support.overlap import Overlap
     from defray.support.planned import Planned
 
 
@@ -76,10 +77,12 @@ def cheapest(
     given: bool,
 ) -> Purchase | None:
     """The residual of each cell measured itself, or what other releases leave of it where that is better."""
+    asked, doubted = wanted, False
     if held.overlap is not None and not given:
         known, overlap = held.known[at], held.overlap
+        doubted = bool(wanted) and overlap.in_doubt(block, max(wanted.values()))
         wanted = {
-            i: overlap.wanted(p, known[i]) if held.by_overlap(at, i) else p
+            i: overlap.wanted(p, known[i], doubted=doubted) if held.by_overlap(at, i) else p
             for i, p in wanted.items()
             if p > known[i].precision
         }
@@ -91,12 +94,38 @@ def cheapest(
 
     rest = Remainder(held.overlap)
     draws = rest.measure(block, missing, purse, itself.charge)
-    if draws is None:
-        return itself
-    none = (None,) * len(block.keys)
-    charge = rest.dearest(block, draws)
-    charges = tuple(charge if i in missing else 0 for i in range(len(block.keys)))
-    return Purchase(at, 0, none, none, charges, purse, draws=draws, itself=itself)
+    found = itself
+    if draws is not None:
+        none = (None,) * len(block.keys)
+        charge = rest.dearest(block, draws)
+        charges = tuple(charge if i in missing else 0 for i in range(len(block.keys)))
+        found = Purchase(at, 0, none, none, charges, purse, draws=draws, itself=itself)
+    if not doubted:
+        return found
+    own = held.own[at] if held.own else held.known[at]
+    sure = residual_of(at, block, asked, own, funds, purse, given=False)
+    for one in (found, itself):
+        if sure is not None and one.charge >= sure.charge:
+            continue
+        if _follows(one, block, {i: asked[i] for i in missing}, own, held.overlap):
+            return one
+    return sure
+
+
+def _follows(
+    purchase: Purchase,
+    block: Block,
+    wanted: Mapping[int, Fraction],
+    own: Sequence[Known],
+    overlap: Overlap,
+) -> bool:
+    """Whether cells will be known so precisely after a purchase, as far as floats can tell."""
+    after = [
+        k if p is None else k.expecting(p, "expected")
+        for k, p in zip(own, purchase.precisions, strict=True)
+    ]
+    known = overlap.planning(planned_of(purchase, block)).known(block, after)
+    return all(known[i].precision >= precision for i, precision in wanted.items())
 
 
 def residual_of(
@@ -153,11 +182,15 @@ def noise_for(
 
 def releases(ask: Ask, purchases: Iterable[Purchase]) -> Iterator[Planned]:
     """What purchases would release."""
+    for p in purchases:
+        yield from planned_of(p, ask.compiled.blocks[p.block])
+
+
+def planned_of(purchase: Purchase, block: Block) -> list[Planned]:
+    """What a purchase would release."""
     from defray.support.planned import Planned
 
-    for p in purchases:
-        block = ask.compiled.blocks[p.block]
-        if p.draws:
-            yield from (Planned(block, p.purse, d.charge, d) for d in p.draws)
-        else:
-            yield Planned(block, p.purse, p.charge, None, p.bits, p.sigmas, p.precisions)
+    p = purchase
+    if p.draws:
+        return [Planned(block, p.purse, d.charge, d) for d in p.draws]
+    return [Planned(block, p.purse, p.charge, None, p.bits, p.sigmas, p.precisions)]

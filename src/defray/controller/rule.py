@@ -43,16 +43,13 @@ class Estimate:
 class Need:
     """What one cell of one aggregate needs next.
 
-    ``final`` needs meet the target; otherwise they buy a diagnostic (``purse``) and the rule is asked again.
-    ``settles`` says the target depends on noisy data, so meeting it is remembered.  ``hopeless`` cells can
-    never be met and buy nothing.  Where more follows, ``least`` and ``most`` bound the totals it can come to
-    (``most`` None: whatever may be spent).
-    """
+    ``final`` needs meet the target; otherwise they buy a diagnostic (``purse``) and the rule is asked
+    again. ``hopeless`` cells can never be met and buy nothing.  Where more follows, ``least`` and ``most``
+    bound the totals it can come to (``most`` None: whatever may be spent)."""
 
     wants: Wants
     final: bool = True
     purse: Purse = "answer"
-    settles: bool = False
     hopeless: bool = False
     least: Wants = field(default_factory=dict)
     most: Wants | None = None

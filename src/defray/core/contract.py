@@ -16,6 +16,7 @@ from defray.core.domain import Domain
 RELATION = "add/remove one unit"
 
 Purse = Literal["answer", "diagnostic"]
+PURSES: tuple[Purse, ...] = ("answer", "diagnostic")
 """The two caps inside the one budget: for answers, and for diagnostics (of relative targets; of weights)."""
 
 

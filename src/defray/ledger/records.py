@@ -37,12 +37,11 @@ from fractions import Fraction
 from typing import Any
 
 from defray.core.canonical import canonical as canonical
+from defray.core.contract import PURSES as PURSES
 from defray.core.contract import RELATION
 from defray.core.contract import Purse as Purse
 from defray.support.known import UNKNOWN as UNKNOWN
 from defray.support.known import Known as Known
-
-PURSES: tuple[Purse, ...] = ("answer", "diagnostic")
 
 GENESIS = "0" * 64
 
@@ -109,10 +108,10 @@ class Release:
     hold None for cells that were not measured.  ``reach`` is k * Delta in units: the charge, in quanta of
     the contract, covers ``max_i reach**2 / (2 sigmas[i]**2)``.  ``keys[i]`` identifies functional i (see
     :func:`defray.query.descriptor.key`); keys are derived from the rest and not stored in the body.
-    ``settles`` are the relative targets that this release met, as (key, share, gamma): they fold into the
-    ``promises`` of that key, so that asked again they are free.  ``question`` is the canonical SQL of the
-    ask it was bought for; ``ask`` groups releases of one ask.  A ``confirm`` in the note is the tag of the
-    confirmation that it was made for alone, under which it is kept as well.
+    ``settles`` are the targets depending on noisy values that this release met, as (key, share, gamma):
+    they fold into the ``promises`` of that key, so that asked again they are free.  ``question`` is the
+    canonical SQL of the ask it was bought for; ``ask`` groups releases of one ask.  A ``confirm`` in the
+    note is the tag of the confirmation that it was made for alone, under which it is kept as well.
 
     Only regions have ``keys``; what other kinds say of a functional is not folded by the ledger.
 

@@ -55,6 +55,14 @@ class Axes:
             for s, w in zip(self.starts, self.widths, strict=True)
         )
 
+    @property
+    def cuts(self) -> dict[int, frozenset[int] | None]:
+        """What the classes tell apart."""
+        return {
+            column: None if starts is None else frozenset(starts) - {0}
+            for column, starts in zip(self.columns, self.starts, strict=True)
+        }
+
     def respects(self, cuts: Cuts) -> bool:
         """Whether what has these cuts is the same all over every cell."""
         for column, wanted in cuts.items():

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from defray.core.amounts import dyadic_up
 from defray.core.contract import Purse
 from defray.core.domain import Domain
+from defray.core.target import Lattice, sigma_at_most
 from defray.query.descriptor import Measure
 from defray.support.axes import Axes
 from defray.support.history import Item, cells_item, residual_item
-from defray.support.marginal.lattice import Draw, residual_table, with_noise
+from defray.support.marginal.lattice import Draw, draw_of, residual_table, with_noise
 from defray.support.marginal.residuals import Columns
 from defray.support.weights import charge_for, squared_weight
 
@@ -67,6 +69,12 @@ class CellsDraw:
         """The standard deviations to draw, in lattice steps."""
         return [math.ldexp(self.sigma, self.bits)]
 
+    def part(self, share: float) -> CellsDraw:
+        """The same functional, at this share of the precision."""
+        wanted = dyadic_up(self.precision * Fraction(share))
+        sigma, precision = sigma_at_most(wanted, Lattice(self.bits))
+        return replace(self, sigma=sigma, precision=precision)
+
     def noisy(self, cells: Sequence[int], noise: Sequence[int]) -> tuple[int, ...]:
         """The release in lattice steps, from the exact numbers of the view's cells in units of
         ``2**-halves``.  They belong to the private side."""
@@ -89,6 +97,7 @@ class ResidualDraw:
     reach: Fraction
     halves: int
     aim: float
+    rho: Fraction
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -117,6 +126,12 @@ class ResidualDraw:
     @property
     def scales(self) -> list[float]:
         return [self.draw.scale] * self.of.cells(self.draw.attributes)
+
+    def part(self, share: float) -> ResidualDraw:
+        """The same residual, at this share of the precision."""
+        wanted = self.precision * Fraction(share)
+        draw = draw_of(self.of, self.columns, wanted, self.rho, self.reach, self.halves)
+        return replace(self, draw=draw)
 
     def noisy(
         self, cells: Sequence[int], order: tuple[int, ...], noise: Sequence[int]

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Final, Literal
 
 import numpy as np
@@ -57,7 +58,7 @@ class Term:
         return self.weight**2 * self.variance
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Explained:
     """What is known of one functional: the terms of its estimate, by which ``way``, how far their sum may be
     from the functional in any cell (``deviation``), and the ``precision`` that is claimed of it.  On a
@@ -70,10 +71,29 @@ class Explained:
     rows: Fraction
     precision: Fraction
 
-    @property
+    @cached_property
     def variance(self) -> Fraction:
         """``sum w^2 v``, exactly."""
         return sum((t.share for t in self.terms), Fraction(0))
+
+    @cached_property
+    def shares(self) -> Mapping[int, Fraction]:
+        """By release, its part of the variance."""
+        found: dict[int, Fraction] = {}
+        for term in self.terms:
+            found[term.seq] = found.get(term.seq, Fraction(0)) + term.share
+        return {seq: share / self.variance for seq, share in sorted(found.items())}
+
+    @cached_property
+    def places(self) -> Mapping[int, frozenset[int] | None]:
+        """By release, where in it the terms are; None: all of its table."""
+        found: dict[int, set[int | None]] = {}
+        for term in self.terms:
+            found.setdefault(term.seq, set()).add(term.place)
+        return {
+            seq: None if None in places else frozenset(p for p in places if p is not None)
+            for seq, places in found.items()
+        }
 
     @property
     def borne(self) -> float:
@@ -81,7 +101,7 @@ class Explained:
         spread = float(self.variance) ** 0.5 + WORTH * float(self.deviation * self.rows)
         return 1 / spread**2 if spread else 0.0
 
-    @property
+    @cached_property
     def releases(self) -> tuple[int, ...]:
         return tuple(sorted({t.seq for t in self.terms}))
 

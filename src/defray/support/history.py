@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import prod
+from math import inf, prod
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,22 +20,16 @@ from defray.core.contract import Purse
 from defray.core.domain import Domain
 from defray.query.descriptor import Measure
 from defray.query.region import Regions
-from defray.support.axes import Axes, Floats, axes_for
-from defray.support.cuts import Cuts, joined
+from defray.support.axes import Axes, Floats
+from defray.support.cuts import Cuts
 from defray.support.grouped import Grouped
+from defray.support.homes import Homes
 from defray.support.marginal.certificate import centre
 from defray.support.promised import Reserves
 from defray.support.view.state import Row, State
 
 if TYPE_CHECKING:
     from defray.support.view.metric import Metric
-
-FINE: Final = 512
-"""A view has every atom of its columns apart as long as it has at most so many cells, and grows to hold
-others' columns up to so many."""
-
-LARGEST: Final = 1024
-"""The most cells of a view."""
 
 KEPT: Final = 2**24
 """Floats that the states of all views may take; those not used for longest are folded again when needed."""
@@ -124,8 +118,8 @@ class History:
     seq: int = 0
     cache: dict[Any, Any] = field(default_factory=dict)
     _residuals: dict[str, dict[tuple[int, ...], Residual]] = field(default_factory=dict)
-    _cuts: dict[str, dict[tuple[int, ...], Cuts]] = field(default_factory=dict)
-    _folds: dict[tuple[str, Axes], _Fold] = field(default_factory=dict)
+    _homes: dict[str, Homes] = field(default_factory=dict)
+    _folds: dict[tuple[str, Axes, tuple[float, float]], _Fold] = field(default_factory=dict)
     promised: Reserves = field(default_factory=Reserves)
     _lock: Lock = field(default_factory=Lock)
 
@@ -137,8 +131,8 @@ class History:
             for place, value in enumerate(item.values):
                 self.values[item.seq * PLACES + place] = value
             self.seq = max(self.seq, item.seq)
-            cuts = self._cuts.setdefault(item.space, {})
-            cuts[item.columns] = joined(cuts.get(item.columns, {}), item.cuts)
+            homes = self._homes.get(item.space) or Homes(self.domain.widths)
+            self._homes[item.space] = homes.after(item.cuts)
             if item.centred is not None:
                 held = self._residuals.setdefault(item.space, {})
                 nothing = Residual(Fraction(0), np.zeros(item.centred.shape), ())
@@ -156,7 +150,7 @@ class History:
             self.seq,
             {},
             {space: dict(held) for space, held in self._residuals.items()},
-            {space: dict(cuts) for space, cuts in self._cuts.items()},
+            dict(self._homes),
             {key: _Fold(f.state, f.taken) for key, f in self._folds.items()},
             self.promised,
         )
@@ -171,59 +165,41 @@ class History:
         """What is held of every residual, by its columns."""
         return self._residuals.get(space, {})
 
-    def state(self, space: str, axes: Axes, reach: float) -> State:
-        """What the releases of a space say on the cells of these axes; a row weighs at most ``reach``."""
+    def state(
+        self, space: str, axes: Axes, reach: float, within: tuple[float, float] = (0.0, inf)
+    ) -> State:
+        """What the releases of a space, of variances ``within`` these, say on the cells of these axes;
+        a row weighs at most ``reach``."""
         with self._lock:
-            fold = self._folds.pop((space, axes), None)
+            fold = self._folds.pop((space, axes, within), None)
             if fold is None:
                 fold = _Fold(State.empty(axes.cells, self.rows * reach))
-            self._folds[space, axes] = fold  # the newest last
+            self._folds[space, axes, within] = fold  # the newest last
             items = self.spaces.get(space, ())
             for item in items[fold.taken :]:
                 if axes.respects(item.cuts):
                     for row in item.rows(axes):
-                        fold.state = fold.state.add(row)
+                        if within[0] <= row.variance <= within[1]:
+                            fold.state = fold.state.add(row)
             fold.taken = len(items)
             size = sum(f.size for f in self._folds.values())
             while size > KEPT and len(self._folds) > 1:
                 size -= self._folds.pop(next(iter(self._folds))).size
             return fold.state
 
-    def home(self, space: str, cuts: Cuts) -> Axes | None:
-        """The view that a question with these cuts is answered from: its own columns, and with them those of
-        the releases that share a column, while the cells stay few: those that came first stay first, so
-        that what a view has held it keeps.  None where even its own are too many."""
-        key = ("home", space, tuple(sorted(cuts.items(), key=lambda c: c[0])))
+    def views(self, space: str, cuts: Cuts) -> list[Axes]:
+        """The views that a question with these cuts may be answered from, the richest first; none where
+        even its own cells are too many."""
+        key = ("views", space, tuple(sorted(cuts.items(), key=lambda c: c[0])))
         if key not in self.cache:
-            self.cache[key] = self._home(self._cuts.get(space, {}), cuts)
-        home: Axes | None = self.cache[key]
-        return home
+            homes = self._homes.get(space) or Homes(self.domain.widths)
+            self.cache[key] = homes.views(cuts)
+        views: list[Axes] = self.cache[key]
+        return views
 
-    def _home(self, known: Mapping[tuple[int, ...], Cuts], cuts: Cuts) -> Axes | None:
-        """``known``: what releases of the space tell apart, by their columns, in the order in which these
-        came."""
-        widths, here = self.domain.widths, set(cuts)
-        within = joined(
-            cuts, *(more for columns, more in known.items() if here.issuperset(columns))
-        )
-        axes = axes_for(within, widths, FINE, LARGEST)
-        if axes is None:
-            return axes_for(cuts, widths, FINE, LARGEST)
-        waiting = [c for c in known if not here.issuperset(c)]
-        while True:
-            for columns in waiting:
-                if here & set(columns) or not here:
-                    wide = here | set(columns)
-                    wider = joined(
-                        within, *(more for c, more in known.items() if wide.issuperset(c))
-                    )
-                    larger = axes_for(wider, widths, FINE, FINE)
-                    if larger is not None:
-                        axes, within, here = larger, wider, wide
-                        break
-            else:
-                return axes
-            waiting = [c for c in waiting if not here.issuperset(c)]
+    def home(self, space: str, cuts: Cuts) -> Axes | None:
+        """The view that a question is measured in."""
+        return next(iter(self.views(space, cuts)), None)
 
     def metric(self, axes: Axes) -> Metric:
         """What a view looks ahead by."""
@@ -316,15 +292,11 @@ def cells_item(
 ) -> Item:
     """One functional, ``steps * 2**-bits`` on the cells of a view."""
     weights = np.ldexp(np.asarray(steps, np.float64), -bits)
-    cuts: dict[int, frozenset[int] | None] = {
-        c: None if s is None else frozenset(s) - {0}
-        for c, s in zip(axes.columns, axes.starts, strict=True)
-    }
     return Item(
         seq,
         ask,
         str(measure),
-        cuts,
+        axes.cuts,
         lambda on: on.carry(weights, axes)[None, :],
         np.array([_variance(precision)]),
         (_value(value, step),),

@@ -49,6 +49,9 @@ WORTH: Final = 4.0
 AIM: Final = 1 - (1 + WORTH) * ROUNDING
 """Offers aim at this part of the standard deviation that is wanted."""
 
+DOUBTED: Final = 2.5e-4
+"""What is doubted at least of an estimate where floats may not hold what follows."""
+
 WORK: Final = 2**15
 """Up to so many (cells of the question) x (cells of the view) a vector is planned in a view; four times as
 many are answered."""
@@ -62,8 +65,9 @@ class Overlap:
     """The transcript of one data version as overlapping releases; ``rho`` is the contract's, ``unit_rows``
     the rows of a privacy unit.  Where ``scanned`` is given, only these views can be measured.  Of the
     contract's promises the first ``kept`` are kept; what they hold back is in ``room``.  Where it is not
-    ``valued``, views say how precisely a question is known and leave its value 0.  ``among``: marginals that
-    are to be asked for as well, by measure, with their variances."""
+    ``valued``, views say how precisely a question is known and leave its value 0.  ``among``: marginals
+    that are to be asked for as well, by measure, with their variances.  What an analyst would know
+    ``alone`` says in which views to look as well."""
 
     history: History
     room: Room
@@ -73,14 +77,16 @@ class Overlap:
     kept: int = 0
     valued: bool = True
     among: Mapping[str, Sequence[tuple[tuple[int, ...], float]]] = field(default_factory=dict)
+    alone: Overlap | None = None
 
     lift: ClassVar[Fraction] = Fraction(1 / AIM**2)
     """What is topped up beside other releases is wanted so much more precisely at the least."""
 
-    def wanted(self, precision: Fraction, known: Known) -> Fraction:
+    def wanted(self, precision: Fraction, known: Known, *, doubted: bool = False) -> Fraction:
         """What a cell is to be brought to beside other releases: least squares over one release more come out
         a little below what was added.  The same rounding weighs more where the noise is less."""
         doubt = known.doubt * math.sqrt(precision / known.precision)
+        doubt = max(doubt, DOUBTED) if doubted else doubt
         return precision * self.lift * (1 + Fraction(4 * doubt))
 
     # -- what is known --------------------------------------------------------------------------------
@@ -89,38 +95,42 @@ class Overlap:
         """What is known of each cell of a block: as exact support says, or better."""
         if block.confirms or str(block.measure) not in self.history.spaces:
             return exact
-        key = ("known", self.valued, self.kept, block.keys)
+        alone = None if self.alone is None else self.alone.history
+        key = ("known", self.valued, self.kept, block.keys, alone)
         found: Sequence[Known] | None = self.history.cache.get(key)
         if found is None:
-            found = self._known(block)
+            found = self._known_as(block, self)
             for number in self._classes(block):
-                promised = self._known_in(block, *self.promised_view(block, number))
-                found = [
-                    max(pair, key=lambda k: k.precision)
-                    for pair in zip(found, promised, strict=True)
-                ]
+                found = _better(found, self._known_in(block, self.promised_view(block, number)[1]))
+            if self.alone is not None:
+                found = _better(found, self._known_as(block, self.alone))
             self.history.cache[key] = found
         return [
             own if more.precision * BETTER <= own.precision else more
             for own, more in zip(exact, found, strict=True)
         ]
 
-    def _known(self, block: Block) -> Sequence[Known]:
-        """What all releases say of each cell; UNKNOWN where they do not say enough."""
-        if self.by_residuals(block):
+    def _known_as(self, block: Block, other: Overlap) -> Sequence[Known]:
+        """What all releases say of each cell, on the way in which ``other`` is answered; UNKNOWN where they
+        do not say enough."""
+        if other.by_residuals(block):
             return self._known_marginal(block)
-        state, axes = self.view(block)
-        if state is None or axes is None or len(block.keys) * axes.cells > 4 * WORK:
-            return [UNKNOWN] * len(block.keys)
-        return self._known_in(block, state, axes)
+        found: Sequence[Known] = [UNKNOWN] * len(block.keys)
+        for axes in other.views(block):
+            if len(block.keys) * axes.cells <= 4 * WORK:
+                found = _better(found, self._known_in(block, axes))
+        return found
 
-    def _known_in(self, block: Block, state: State, axes: Axes) -> Sequence[Known]:
+    def _known_in(self, block: Block, axes: Axes) -> Sequence[Known]:
         out = [UNKNOWN] * len(block.keys)
-        if not state.count:
-            return out
         asked = [i for i, empty in enumerate(block.empty) if not empty]
-        for i, q in zip(asked, self.questions(block, axes, asked), strict=True):
-            out[i] = self._said(state, known(state, q))
+        questions: NDArray[np.float64] | None = None
+        for state in self._states(block, axes):
+            if questions is None:
+                questions = self.questions(block, axes, asked)
+            for i, q in zip(asked, questions, strict=True):
+                said = self._said(state, known(state, q))
+                out[i] = max(out[i], said, key=lambda k: k.precision)
         return out
 
     def by_residuals(self, block: Block) -> bool:
@@ -130,29 +140,38 @@ class Overlap:
     def certificates(
         self, block: Block, cell: int, more: Iterable[Axes] = ()
     ) -> Iterator[tuple[State, NDArray[np.float64], Certificate]]:
-        """How one cell, as a functional of a view's cells, follows from the view's releases: in its home
-        view, if it is answered from that, in those of promises, and in ``more`` that tell it apart."""
-        state, axes = self.view(block)
-        views = [axes] if state is not None and not self.by_residuals(block) else []
+        """How one cell, as a functional of a view's cells, follows from the view's releases: in its own
+        views, if it is answered from them, in those of promises, and in ``more`` that tell it apart."""
+        views = [] if self.by_residuals(block) else self.views(block)
         views += [self.promised_view(block, n)[1] for n in self._classes(block)]
         for view in dict.fromkeys([*views, *self._respected(block, more)]):
-            if view is not None:
-                held = self.state(block, view)
+            for held in self._states(block, view):
                 question = self.questions(block, view, [cell])[0]
-                if held.count:
-                    yield held, question, known(held, question)
+                yield held, question, known(held, question)
 
     def known_in(self, block: Block, views: Iterable[Axes]) -> Iterator[Sequence[Known]]:
         """What each of these views says of a block, of those that tell its cells apart."""
         for axes in self._respected(block, views):
-            yield self._known_in(block, self.state(block, axes), axes)
+            yield self._known_in(block, axes)
 
     def _respected(self, block: Block, views: Iterable[Axes]) -> list[Axes]:
         cuts = {} if block.confirms else self.cuts(block)
         return [axes for axes in views if not block.confirms and axes.respects(cuts)]
 
-    def state(self, block: Block, axes: Axes) -> State:
-        return self.history.state(str(block.measure), axes, float(block.reach) / self.unit_rows)
+    def state(
+        self, block: Block, axes: Axes, within: tuple[float, float] = (0.0, math.inf)
+    ) -> State:
+        """What a view holds; of releases with variances ``within`` these only."""
+        reach = float(block.reach) / self.unit_rows
+        return self.history.state(str(block.measure), axes, reach, within)
+
+    def _states(self, block: Block, axes: Axes) -> Iterator[State]:
+        """What a view holds, as a whole and without what is far more or less precise than the rest; nothing
+        where it is empty."""
+        whole = self.state(block, axes)
+        if whole.count:
+            yield whole
+            yield from (self.state(block, axes, window) for window in whole.windows)
 
     def _said(self, state: State, said: Certificate) -> Known:
         """What a view says, where its releases span the question."""
@@ -210,6 +229,15 @@ class Overlap:
         if any(release.charge > self.room.caps[release.purse] for release in listed):
             return False
         return self.planning(listed).room.sound
+
+    def in_doubt(self, block: Block, precision: Fraction) -> bool:
+        """Whether precisions differ so much, this one included, that floats may not hold what follows."""
+        views = [
+            self.view(block)[1],
+            *(self.promised_view(block, n)[1] for n in self._classes(block)),
+        ]
+        states = (self.state(block, axes) for axes in views if axes is not None)
+        return any(s.count and s.rough_with(float(1 / precision)) for s in states)
 
     # -- what would be known --------------------------------------------------------------------------
 
@@ -282,8 +310,12 @@ class Overlap:
 
     # -- views ----------------------------------------------------------------------------------------
 
+    def views(self, block: Block) -> list[Axes]:
+        """The views that a block may be answered from, the richest first."""
+        return list(self.history.views(str(block.measure), self.cuts(block)))
+
     def view(self, block: Block) -> tuple[State | None, Axes | None]:
-        """The view that a block is answered from, and what it holds; None where it holds nothing."""
+        """The view that a block is measured in, and what it holds; None where it holds nothing."""
         axes = self.history.home(str(block.measure), self.cuts(block))
         if axes is None:
             return None, None
@@ -315,3 +347,8 @@ class Overlap:
     def questions(self, block: Block, axes: Axes, cells: Sequence[int]) -> NDArray[np.float64]:
         numbers = [block.numbers[i] for i in cells]
         return block.grouped.vectors(axes, self.history.domain, numbers)
+
+
+def _better(some: Sequence[Known], others: Sequence[Known]) -> Sequence[Known]:
+    """What is known more precisely of each cell."""
+    return [max(pair, key=lambda k: k.precision) for pair in zip(some, others, strict=True)]

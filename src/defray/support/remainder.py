@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from defray.core.amounts import rho_of
 from defray.core.contract import Purse
+from defray.core.target import MAX_SCALE
 from defray.support.axes import Axes
 from defray.support.charges import Charges
 from defray.support.drawn import CellsDraw, Drawn, ResidualDraw, total_charge
@@ -23,7 +24,7 @@ from defray.support.exact import Block
 from defray.support.marginal.lattice import draws
 from defray.support.marginal.residuals import Columns
 from defray.support.marginal.support import LOOK_AHEAD, Plan, Support
-from defray.support.overlap import AIM, ROUNDING, WORK, Overlap
+from defray.support.overlap import AIM, ROUNDING, WORK, WORTH, Overlap
 from defray.support.planned import Planned
 from defray.support.room import HELD
 from defray.support.view.state import SLACK, State
@@ -39,6 +40,12 @@ DEARER: Final = (1 + 1e-6) / AIM**2
 
 LIFTED: Final = 1 + Fraction(1, 10**4)
 """What is wanted more for the sake of rounding does not take a question out of its promised class."""
+
+ROUGHLY: Final = 1e-4
+"""The same where targets differ so much that floats may not hold what follows."""
+
+COARSEST: Final = 5e-4
+"""The largest part of a standard deviation that rounding may take."""
 
 SLACKEN: Final = 4
 """Looking ahead is for slack: it is left out where a step takes more than one part in so many of what is
@@ -157,7 +164,8 @@ class Remainder:
         promise = None if own is None else self.overlap.history.reserves().promises[own]
         questions = self.overlap.questions(block, axes, list(wanted))
         spreads = np.array([float(1 / p) ** 0.5 for p in wanted.values()])
-        variances, halves = (spreads * AIM) ** 2, spreads * (ROUNDING / SLACK)
+        part = rounding_of(state, float(spreads.min()) ** 2)
+        variances, halves = (spreads * (1 - (1 + WORTH) * part)) ** 2, spreads * (part / SLACK)
         if len(wanted) == 1:
             made = offer(
                 state,
@@ -206,7 +214,10 @@ class Remainder:
         def drawing(plan: Plan) -> tuple[Drawn, ...]:
             made = draws(columns, plan, self.overlap.rho, block.reach, block.halves)
             return tuple(
-                ResidualDraw(d, columns, block.reach, block.halves, float(variance)) for d in made
+                ResidualDraw(
+                    d, columns, block.reach, block.halves, float(variance), self.overlap.rho
+                )
+                for d in made
             )
 
         aim = float(variance) * AIM**2
@@ -262,6 +273,14 @@ class Remainder:
             planned = Planned(block, "answer", drawn.charge, drawn)
             charges = charges.plus(planned.paid(self.overlap.history.domain, self.overlap.rho))
         return charges.worst()
+
+
+def rounding_of(state: State, variance: float) -> float:
+    """The part of a standard deviation that a new measurement may be off by besides its noise: more than
+    usual where a table may hold very large numbers, since noise is drawn on at most so many steps, and
+    where floats may not tell later what follows from it."""
+    least = ROUGHLY if state.rough_with(variance) else ROUNDING
+    return min(max(least, 2 * state.n_max / MAX_SCALE), COARSEST)
 
 
 def _alike(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:

@@ -17,6 +17,19 @@ from defray.support.charges import DENSE, Added, Charges
 Quanta = NDArray[np.int64]
 
 
+def between(paid: Charges, bound: Charges) -> tuple[Charges, int]:
+    """Charges and a cap of which every cell has left what it has paid in ``bound`` beyond ``paid``.
+
+    >>> some, more = (Charges((3,)).plus([((0,), quanta)]) for quanta in ([1, 0, 2], [4, 0, 2]))
+    >>> charges, cap = between(some, more)
+    >>> charges.remaining((0,), cap).tolist()
+    [3, 0, 0]
+    """
+    most = {columns: int(quanta.max()) for columns, quanta in bound.sets().items()}
+    unpaid = [(columns, most[columns] - quanta) for columns, quanta in bound.sets().items()]
+    return paid.plus(unpaid), bound.everywhere + sum(most.values())
+
+
 HELD: Final[Purse] = "answer"
 """The purse that promises hold back of."""
 

@@ -58,15 +58,24 @@ def draws(
     ``reach`` is k times the sensitivity of a cell to a row, in units; ``halves`` is 1 where true values
     may be half units; ``total`` is the contract's rho.
     """
-    made = []
-    for attributes, precision in plan.raises:
-        cells = columns.cells(attributes)
-        wanted = dyadic_up(Fraction(precision) / cells**2)
-        lattice = _lattice(1 / math.sqrt(wanted), halves)
-        sigma, got = sigma_at_most(wanted, lattice)
-        charge = charge_of(columns, attributes, reach, sigma, total)
-        made.append(Draw(attributes, lattice.bits, sigma, got * cells**2, charge))
-    return tuple(made)
+    return tuple(draw_of(columns, a, Fraction(h), total, reach, halves) for a, h in plan.raises)
+
+
+def draw_of(
+    columns: Columns,
+    attributes: AttributeSet,
+    precision: Fraction,
+    total: Fraction,
+    reach: Fraction,
+    halves: int,
+) -> Draw:
+    """The draw that adds at least this precision to one residual."""
+    cells = columns.cells(attributes)
+    wanted = dyadic_up(precision / cells**2)
+    lattice = _lattice(1 / math.sqrt(wanted), halves)
+    sigma, got = sigma_at_most(wanted, lattice)
+    charge = charge_of(columns, attributes, reach, sigma, total)
+    return Draw(attributes, lattice.bits, sigma, got * cells**2, charge)
 
 
 def draws_within(

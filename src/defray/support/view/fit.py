@@ -38,13 +38,21 @@ class Fit:
     size only.
     """
 
-    __slots__ = ("factor", "on_cells", "price", "rows", "svd", "variances")
+    __slots__ = ("factor", "on_cells", "price", "rough", "rows", "svd", "variances")
 
     def __init__(
-        self, rows: Floats, variances: Floats, precision: Floats | None, price: float
+        self,
+        rows: Floats,
+        variances: Floats,
+        precision: Floats | None,
+        price: float,
+        *,
+        rough: bool = False,
     ) -> None:
-        self.rows, self.variances, self.price = rows, variances, price
+        self.rows, self.variances, self.price, self.rough = rows, variances, price, rough
         self.svd: tuple[Floats, Floats] | None = None
+        if rough:  # what little is not spanned must not be bought dearly from much noisier rows
+            return
         self.on_cells = precision is not None
         paid = (1 / variances) @ (rows * rows)
         if precision is not None:
@@ -54,6 +62,8 @@ class Fit:
         self.factor = _factor(matrix, ridge)
 
     def weights(self, q: Floats) -> Floats:
+        if self.rough:
+            return self._through_svd(q)
         total = self._step(q)
         largest = float(np.abs(q).max())
         before = np.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +25,13 @@ SLACK: Final = 1e-3
 
 BLOCK: Final = 16
 """P is summed in blocks of so many rows."""
+
+ROUGH: Final = 1e8
+"""Targets that differ by more than this, in variance, may be too much for floats."""
+
+WIDTH: Final = 10
+STEP: Final = 2
+"""Windows are so many powers of ten wide, and begin so many apart."""
 
 MIXED: Final = 100.0
 """Targets differ much where they differ by more than this, in variance."""
@@ -191,7 +199,24 @@ class State:
         from defray.support.view.fit import Fit
 
         precision = self.precision if self.dense or self.mixed else None
-        return Fit(self.rows, self.variances, precision, (SLACK / self.n_max) ** 2 / 4)
+        price = (SLACK / self.n_max) ** 2 / 4
+        rough = self.rough_with(self.loosest)
+        return Fit(self.rows, self.variances, precision, price, rough=rough)
+
+    @cached_property
+    def windows(self) -> tuple[tuple[float, float], ...]:
+        """Where variances differ so much that floats do not hold what all rows say together: ranges of
+        variance, of which the rows within say what they hold without the others."""
+        if not self.rough_with(self.loosest):
+            return ()
+        low, high = (math.log10(v) for v in (self.variances.min(), self.variances.max()))
+        first = STEP * math.floor(low / STEP)
+        last = max(first, math.ceil(high) - WIDTH)
+        return tuple((10.0**k, 10.0 ** (k + WIDTH)) for k in range(first, last + STEP, STEP))
+
+    def rough_with(self, target: float) -> bool:
+        """Whether targets differ too much for floats, this variance included."""
+        return max(self.loosest, target) > ROUGH * min(self.tightest, target)
 
     @property
     def mixed(self) -> bool:
