@@ -16,9 +16,10 @@ from defray.ledger import files
 from defray.ledger.checks import check_terms
 from defray.ledger.paid import Memo
 from defray.ledger.pool import Connection
+from defray.ledger.reading import UNREADABLE, unreadable
 from defray.ledger.records import Terms, canonical
 from defray.ledger.schema import APPLICATION, Step, advance
-from defray.ledger.session import UNREADABLE, SqliteTransaction, unreadable
+from defray.ledger.session import SqliteTransaction
 
 
 def connect(path: Path, timeout: float, *, writable: bool) -> Connection:

@@ -34,16 +34,10 @@ from defray.ledger.creation import (
 )
 from defray.ledger.paid import Memo, stored
 from defray.ledger.pool import Connection, Pool, forked, tainted
+from defray.ledger.reading import KNOWN, UNREADABLE, SqliteView, known_of, unreadable
 from defray.ledger.records import PURSES, Entry, Terms
 from defray.ledger.schema import STEPS, Step, recognise
-from defray.ledger.session import (
-    KNOWN,
-    UNREADABLE,
-    SqliteTransaction,
-    SqliteView,
-    known_of,
-    unreadable,
-)
+from defray.ledger.session import SqliteTransaction
 
 _PAGE: Final = 1000
 _TRIES: Final = 3
