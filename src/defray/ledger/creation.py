@@ -96,8 +96,9 @@ def stored_secret(sql: sqlite3.Connection, path: Path) -> bytes:
     return row[0]
 
 
-def compare(ledger: Terms, contract: Terms, path: Path, *, untouched: bool) -> None:
-    """LedgerMismatch unless the terms agree; ``untouched``: nothing was released under the old ones."""
+def compare(ledger: Terms, contract: Terms, path: Path, *, untouched: bool, peopled: bool) -> None:
+    """LedgerMismatch unless the terms agree; ``untouched``: nothing was released under the old ones,
+    ``peopled``: there are principals."""
     old, new = (dict(_flat(json.loads(canonical(terms.to_json())))) for terms in (ledger, contract))
     differing = [
         {"term": name, "ledger": old.get(name), "contract": new.get(name)}
@@ -112,7 +113,8 @@ def compare(ledger: Terms, contract: Terms, path: Path, *, untouched: bool) -> N
         raise LedgerMismatch(
             f"The ledger {path} was made under other terms: {listed}.",
             hint=(
-                f"Nothing was released under the old terms: delete {path} to start under the new ones."
+                f"Nothing was released under the old terms: delete {path} to start under the new ones"
+                f"{', and add its analysts again' if peopled else ''}."
                 if untouched
                 else "Restore the contract's terms, or start a new ledger for a new contract."
             ),

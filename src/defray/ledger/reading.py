@@ -11,8 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from defray.errors import LedgerCorrupt, LedgerError
+from defray.core.principals import NOBODY, Enrolment, Principals, enrolled
+from defray.errors import BadInput, LedgerCorrupt, LedgerError
 from defray.ledger.accounts import Account
+from defray.ledger.beside import Token
+from defray.ledger.beside_rows import read_answer, read_token, read_tokens
 from defray.ledger.paid import Memo, read_account
 from defray.ledger.pool import forked
 from defray.ledger.records import GENESIS, UNKNOWN, Arrival, Epoch, Known, Purse, Release
@@ -30,6 +33,7 @@ _RELEASES: Final = (
     "SELECT seq, body FROM entries WHERE kind = 'release' AND seq > "
     "max(?, (SELECT coalesce(max(seq), 0) FROM entries WHERE kind = 'epoch')) ORDER BY seq"
 )
+_CHANGES: Final = "FROM entries WHERE kind = 'principal'"
 _MANY: Final = {n: f"{KNOWN} WHERE key IN ({','.join('?' * n)})" for n in _SIZES}
 
 
@@ -219,3 +223,37 @@ class SqliteView:
             return Arrival.from_json(json.loads(row[0]))
         except UNREADABLE:
             raise unreadable(self._path, "an arrival") from None
+
+    def principals(self) -> Principals:
+        sql = self._sql
+        newest = sql.execute(f"SELECT seq, hash {_CHANGES} ORDER BY seq DESC LIMIT 1").fetchone()
+        if newest is None:
+            return NOBODY
+        seq, hash_, principals = self._memo.principals
+        if (seq, hash_) == newest:
+            return principals
+        there = sql.execute("SELECT hash FROM entries WHERE seq = ?", (seq,)).fetchone()
+        if there is None or there[0] != hash_:
+            seq, principals = 0, NOBODY
+        try:
+            for (body,) in sql.execute(f"SELECT body {_CHANGES} AND seq > ? ORDER BY seq", (seq,)):
+                principals = enrolled(principals, Enrolment.from_json(json.loads(body)))
+        except (*UNREADABLE, BadInput):
+            raise unreadable(self._path, "who its principals are") from None
+        self._memo.principals = *newest, principals
+        return principals
+
+    def token(self, hash_: bytes) -> Token | None:
+        try:
+            return read_token(self._sql, hash_)
+        except UNREADABLE:
+            raise unreadable(self._path, "a token") from None
+
+    def tokens(self) -> list[Token]:
+        try:
+            return read_tokens(self._sql)
+        except UNREADABLE:
+            raise unreadable(self._path, "a token") from None
+
+    def answered(self, principal: str, key: str) -> tuple[str, str] | None:
+        return read_answer(self._sql, principal, key)

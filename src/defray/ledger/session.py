@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from defray.core.principals import Enrolment
 from defray.errors import LedgerCorrupt
+from defray.ledger.beside import KeptAnswer, Token, answer_fault, revoked, token_fault
+from defray.ledger.beside_rows import write_answer, write_revoked, write_token
 from defray.ledger.checks import (
     admitted,
     append_refused,
     arrival_fault,
     ended,
+    enrolled,
     fold,
     fold_arrival,
     folded,
@@ -79,6 +84,44 @@ class SqliteTransaction(SqliteView):
         self.spoiled = False
         return epoch
 
+    def enrol(self, change: Enrolment) -> int:
+        self._writing()
+        self.spoiled = True
+        after = enrolled(self.principals(), change)
+        if isinstance(after, str):
+            raise self._fault(after)
+        seq = self._add("principal", change.to_json())
+        self.spoiled = False
+        return seq
+
+    def issue(self, token: Token) -> None:
+        sql = self._changing()
+        self.spoiled = True
+        wrong = token_fault(token, self.principals(), self.tokens())
+        if wrong is not None:
+            raise self._fault(wrong)
+        write_token(sql, token)
+        self.spoiled = False
+
+    def revoke(self, id: str, at: datetime) -> None:
+        sql = self._changing()
+        self.spoiled = True
+        after = revoked({token.id: token for token in self.tokens()}, id, at)
+        if isinstance(after, str):
+            raise self._fault(after)
+        write_revoked(sql, after)
+        self.spoiled = False
+
+    def keep_answer(self, answer: KeptAnswer) -> None:
+        sql = self._changing()
+        self.spoiled = True
+        kept = self.answered(answer.principal, answer.key) is not None
+        wrong = answer_fault(answer, self.principals(), kept=kept)
+        if wrong is not None:
+            raise self._fault(wrong)
+        write_answer(sql, answer)
+        self.spoiled = False
+
     def end(self) -> int:
         self._writing()
         self.spoiled = True
@@ -98,11 +141,17 @@ class SqliteTransaction(SqliteView):
         return seq
 
     def _writing(self) -> sqlite3.Connection:
+        """To write to the log."""
+        sql = self._changing()
+        if self.closed:
+            raise ended()
+        return sql
+
+    def _changing(self) -> sqlite3.Connection:
+        """To write to what is kept beside the log."""
         sql = self._sql
         if self.spoiled:
             raise self._fault("an earlier step of this transaction failed")
-        if self.closed:
-            raise ended()
         return sql
 
     def _add(self, kind: str, body: dict[str, Any]) -> int:

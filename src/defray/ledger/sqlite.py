@@ -91,7 +91,8 @@ class SqliteLedger:
         try:
             with ledger.view() as view:
                 untouched = not any(view.spent(purse) for purse in PURSES)
-            compare(ledger.terms, terms, place, untouched=untouched)
+                peopled = bool(view.principals())
+            compare(ledger.terms, terms, place, untouched=untouched, peopled=peopled)
         except BaseException:
             ledger.close()
             raise
@@ -184,6 +185,10 @@ class SqliteLedger:
             finally:
                 self._leave(sql, "ROLLBACK")
         return Folds(totals, known, charges)
+
+    def answered(self, principal: str, key: str) -> tuple[str, str] | None:
+        with self.view() as view:
+            return view.answered(principal, key)
 
     def remembered(self, name: str) -> str | None:
         with self._reading() as sql:
