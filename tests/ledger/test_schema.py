@@ -130,6 +130,7 @@ def test_a_ledger_without_a_version_is_corrupt(path: Path) -> None:
         "UPDATE totals SET quanta = 1e9",
         "UPDATE totals SET cap = cap + 1",
         "DELETE FROM totals",
+        "INSERT OR REPLACE INTO totals VALUES ('answer', 0, 9)",
         "UPDATE charges SET quanta = quanta - 1 WHERE attributes = '' AND purse = 'answer'",
         "UPDATE charges SET quanta = 1.5 WHERE attributes = ''",
         "UPDATE charges SET quanta = x'00' WHERE attributes = ''",
@@ -162,6 +163,8 @@ def test_a_ledger_without_a_version_is_corrupt(path: Path) -> None:
         "INSERT INTO answered VALUES ('ana', '', printf('%064d', 0), 1, '')",
         "INSERT INTO answered VALUES ('ana', 'k', '0', 1, '')",
         "INSERT INTO answered VALUES ('ana', 'k', printf('%064d', 0), 'now', '')",
+        "INSERT OR REPLACE INTO charges VALUES ('answer', '', 0, 0, 0)",
+        "INSERT OR REPLACE INTO charges VALUES ('answer', '0', 1, 4, x'00')",
     ],
 )
 def test_the_file_itself_refuses(path: Path, statement: str) -> None:

@@ -131,6 +131,14 @@ _VERSION_4: Final[Step] = (
         for kind in ("arrival", "release", "principal")
     ),
     _CHARGES_REMAIN,
+    # A row is not replaced by an insert either.
+    """CREATE TRIGGER totals_once BEFORE INSERT ON totals
+        WHEN EXISTS (SELECT 1 FROM totals WHERE purse = NEW.purse)
+        BEGIN SELECT RAISE(ABORT, 'what was spent stays spent'); END""",
+    """CREATE TRIGGER charges_go_on BEFORE INSERT ON charges
+        WHEN NEW.last <= (SELECT last FROM charges
+            WHERE purse = NEW.purse AND attributes = NEW.attributes)
+        BEGIN SELECT RAISE(ABORT, 'what was spent stays spent'); END""",
     """CREATE TABLE tokens(
         id TEXT PRIMARY KEY,
         hash BLOB NOT NULL UNIQUE CHECK (typeof(hash) = 'blob' AND length(hash) = 32),
