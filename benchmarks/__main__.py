@@ -1,4 +1,4 @@
-"""``python -m benchmarks [asks] [transcript] [source] [views]``."""
+"""``python -m benchmarks [asks] [sharing] [transcript] [source] [views]``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ TITLES = {
     "transcript": "Answers from the transcript, long ledgers, start-up",
     "scarcity": "A scarce budget in any order of arrivals",
     "scarcity_engine": "The same gates on the real engine",
+    "sharing": "Several analysts on one budget",
     "asks": "Fresh asks against the same SQL in raw DuckDB",
     "source": "Scans alone",
     "marginals": "Overlapping marginals against a certified bound",
