@@ -11,6 +11,7 @@ from fractions import Fraction
 from threading import Lock
 from typing import Any
 
+from defray.core.amounts import exact
 from defray.errors import BadInput, NotFound, Unauthorized
 from defray.session import Session
 
@@ -42,6 +43,13 @@ class Granted:
     token_id: str
 
 
+def _share(share: Any) -> Fraction:
+    try:
+        return exact(share)
+    except ValueError:
+        raise BadInput("a share is a number from 0 to 1") from None
+
+
 class Doors:
     def __init__(self) -> None:
         self.who: dict[str, Who] = {}
@@ -65,10 +73,10 @@ class Doors:
             raise NotFound(f"there is no principal {name}")
         return self.who[name]
 
-    def add(self, name: str, role: Any, share: Fraction | None) -> Who:
+    def add(self, name: str, role: Any, share: Any) -> Who:
         if name in self.who:
             raise BadInput(f"there is a principal {name} already")
-        self.who[name] = Who(name, role, share)
+        self.who[name] = Who(name, role, None if share is None else _share(share))
         return self.who[name]
 
     def _set(self, name: str, **changed: Any) -> Who:
@@ -81,7 +89,8 @@ class Doors:
     def resume(self, name: str) -> Who:
         return self._set(name, active=True)
 
-    def set_share(self, name: str, share: Fraction) -> Who:
+    def set_share(self, name: str, share: Any) -> Who:
+        share = _share(share)
         if not 0 <= share <= 1:
             raise BadInput("a share lies from 0 to 1")
         return self._set(name, share=share)
