@@ -1,7 +1,7 @@
 """A service in a process of its own, for tests that stop it, kill it or talk to it over a socket.
 
 ``python -m tests.service.server CONTRACT OPTIONS``: the options are JSON, ``slow`` seconds for each scan,
-``linger`` seconds after each commit, ``limits``.  It says its address and tokens in one line, and "committed".
+``linger`` seconds after each commit, ``limits``.  It says its address and tokens, and "committed".
 """
 
 from __future__ import annotations

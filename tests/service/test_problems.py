@@ -149,6 +149,10 @@ def test_queries_and_paths_of_another_form(house: House):
         assert problem(house.get("ana", path), 422, house.get("ana", path).json()["code"])
     problem(house.get("ana", "/history?cursor=%00%ff"), 422, "bad-input")
     problem(house.get("ana", "/balance?by=nothing"), 404, "not-found")
+    told = problem(house.get("ana", "/balance?bye=sex"), 422, "bad-input")
+    assert "'bye'" in told["detail"]
+    assert told["hint"] == "there are by, confidence, within"
+    problem(house.get("ana", "/me?x"), 422, "bad-input")
     problem(house.get("ana", "/answers/%2e%2e"), 404, "not-found")
 
 

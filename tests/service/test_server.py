@@ -99,6 +99,7 @@ def test_stopping_lets_asks_at_work_end(contract: Path, how: signal.Signals):
         server.ask()
 
 
+@pytest.mark.slow
 def test_what_outlasts_the_grace_time_is_cancelled_and_told(contract: Path):
     limits = {"grace_seconds": 0.2}
     with running(contract, slow=1.2, limits=limits) as server, ThreadPoolExecutor() as pool:

@@ -14,7 +14,8 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 
 from defray import __version__
-from defray.errors import DefrayError
+from defray.core.brief import brief
+from defray.errors import BadInput, DefrayError
 from defray.service import asking, curating, following, problems, reading
 from defray.service.frame import Bodies, Frame
 from defray.service.jobs import Job, Jobs
@@ -81,7 +82,7 @@ def build(session: Shared, access: Access, limits: Limits | None = None) -> Fast
     )
     app.state.service = service
     for part in (asking, following, reading, curating):
-        app.include_router(part.routes, dependencies=[Depends(_only_json)])
+        app.include_router(part.routes, dependencies=FORM)
     return app
 
 
@@ -93,6 +94,19 @@ def _only_json(request: Request) -> None:
     )
     if sent and request.method in ("POST", "PATCH") and kind != "application/json":
         raise HTTPException(415)
+
+
+def _only_known(request: Request) -> None:
+    """A parameter that is misspelt does not go unnoticed."""
+    known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
+    for name in request.query_params:
+        if name not in known:
+            listed = f"there are {', '.join(sorted(known))}" if known else "leave it out"
+            raise BadInput(f"there is no parameter {brief(ascii(name), 40)} here", hint=listed)
+
+
+FORM = [Depends(_only_json), Depends(_only_known)]
+"""What holds of every request, whatever it asks for."""
 
 
 async def _defray_error(request: Request, error: DefrayError) -> Response:
