@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from defray.errors import BadInput, Throttled
-from defray.service.limits import Buckets, Limits
+from defray.service.limits import AtOnce, Buckets, Limits
 from tests.service.conftest import COUNT, House
 from tests.tables import people
 
@@ -65,6 +66,16 @@ def test_asks_and_reads_are_limited_apart_with_retry_after(tmp_path: Path):
             assert reads == [200, 200, 200, 429]
             assert house.ask("ben").status_code == 200
             assert house.get("ben", "/contract").status_code == 200
+
+
+def test_requests_at_work_are_bounded_for_each_name():
+    reading = AtOnce(2)
+    for _ in range(2):  # and no more are counted as at work than are
+        with ExitStack() as held:
+            for name in ("ana", "ana", "ben"):
+                held.enter_context(reading.one_of(name))
+            with pytest.raises(Throttled):
+                held.enter_context(reading.one_of("ana"))
 
 
 def test_a_body_is_bounded_declared_or_not(house: House):

@@ -19,7 +19,7 @@ from defray.errors import BadInput, DefrayError
 from defray.service import asking, curating, following, problems, reading
 from defray.service.frame import Bodies, Frame
 from defray.service.jobs import Job, Jobs
-from defray.service.limits import Buckets, Limits
+from defray.service.limits import AtOnce, Buckets, Limits
 from defray.service.logs import event
 from defray.service.metrics import Metrics
 from defray.service.parts import Service
@@ -53,6 +53,7 @@ def build(session: Shared, access: Access, limits: Limits | None = None) -> Fast
         metrics=metrics,
         asks=Buckets(limits.asks_per_second, limits.asks_burst),
         reads=Buckets(limits.reads_per_second, limits.reads_burst),
+        reading=AtOnce(limits.reads_at_once),
     )
 
     @asynccontextmanager

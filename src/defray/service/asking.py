@@ -57,7 +57,9 @@ def quotes(body: QuotesBody, grant: MayQuote, here: Here) -> Response:
 
 @routes.post(
     "/ask",
-    responses=documents.described(documents.Answer, 404, 409, accepted=documents.Job),
+    responses=documents.described(
+        documents.Answer | documents.Quote, 404, 409, accepted=documents.Job
+    ),
     summary="Answer a question",
 )
 async def ask(

@@ -242,7 +242,7 @@ EVERYWHERE: Final = (401, 403, 413, 415, 422, 429, 500, 503)
 
 
 def described(
-    model: type[BaseModel] | None,
+    model: Any,
     *statuses: int,
     status: int = 200,
     accepted: type[BaseModel] | None = None,

@@ -8,7 +8,7 @@ from typing import Annotated, cast
 from fastapi import Depends, Request
 
 from defray.service.jobs import Jobs
-from defray.service.limits import Buckets, Limits
+from defray.service.limits import AtOnce, Buckets, Limits
 from defray.service.metrics import Metrics
 from defray.service.ports import Access, Shared
 
@@ -24,6 +24,7 @@ class Service:
     metrics: Metrics
     asks: Buckets
     reads: Buckets
+    reading: AtOnce
 
 
 def _service(request: Request) -> Service:

@@ -30,7 +30,7 @@ OTHERS = "a release of another principal"
     responses={200: {"model": documents.Health}},
     summary="Whether the service answers",
 )
-def health() -> Response:
+async def health() -> Response:
     return JSONResponse({"status": "ok", "version": __version__})
 
 
