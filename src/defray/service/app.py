@@ -14,6 +14,7 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 
 from defray import __version__
+from defray.access import Access
 from defray.core.brief import brief
 from defray.errors import BadInput, DefrayError
 from defray.service import asking, curating, following, problems, reading
@@ -23,7 +24,7 @@ from defray.service.limits import AtOnce, Buckets, Limits
 from defray.service.logs import event
 from defray.service.metrics import Metrics
 from defray.service.parts import Service
-from defray.service.ports import Access, Shared
+from defray.service.ports import Shared
 
 if TYPE_CHECKING:
     from fastapi.telemetry import TelemetryConfig

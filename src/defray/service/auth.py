@@ -9,16 +9,17 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from defray.errors import Forbidden, Unauthorized
+from defray.access import Grant
+from defray.core.principals import Scope
+from defray.errors import Unauthorized
 from defray.service.parts import Here
-from defray.service.ports import Grant
 
 _bearer = HTTPBearer(auto_error=False, description="A token, as `defray analyst` shows it once.")
 
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
-def permitted(scope: str | None = None, *, asks: bool = False) -> Any:
+def permitted(scope: Scope | None = None, *, asks: bool = False) -> Any:
     """A dependency: the grant of a request that has the ``scope`` (None: any valid token will do) and is
     within its principal's limits, those for ``asks`` or those for all else.
 
@@ -35,11 +36,8 @@ def permitted(scope: str | None = None, *, asks: bool = False) -> Any:
         request.state.grant = grant
         name = grant.principal.name
         (here.asks if asks else here.reads).take(name)
-        if scope is not None and scope not in grant.scopes:
-            raise Forbidden(
-                f"this token does not have the scope {scope}",
-                hint=f"a curator can issue one with it; this one has {', '.join(sorted(grant.scopes))}",
-            )
+        if scope is not None:
+            grant.require(scope)
         with nullcontext() if asks else here.reading.one_of(name):
             yield grant
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
-from defray.service.models import Scope
+from defray.core.principals import Role, Scope
 from defray.service.problems import Problem
 
 Label = int | float | str | bool | None
@@ -101,7 +101,7 @@ class Job(BaseModel):
 
 class Me(BaseModel):
     principal: str
-    role: Literal["curator", "analyst"]
+    role: Role
     scopes: list[Scope]
     share: float | None
     account: dict[str, Any] | None
@@ -220,7 +220,7 @@ class NewToken(TokenDocument):
 
 class Analyst(BaseModel):
     name: str
-    role: Literal["curator", "analyst"]
+    role: Role
     share: float | None
     active: bool
     tokens: list[TokenDocument]
