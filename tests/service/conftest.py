@@ -86,6 +86,15 @@ def house(tmp_path: Path) -> Iterator[House]:
             yield house
 
 
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A house for tests that spend nothing and change nobody: several share it."""
+    with people(tmp_path_factory.mktemp("calm"), "rho = 1", 2_000) as session:
+        house = House(session)
+        with house.client:
+            yield house
+
+
 @pytest.fixture
 def slow_house(tmp_path: Path) -> Iterator[House]:
     """A house whose scans take 0.3 s longer."""
