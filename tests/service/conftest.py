@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -84,6 +85,17 @@ def house(tmp_path: Path) -> Iterator[House]:
         house = House(session)
         with house.client:
             yield house
+
+
+@pytest.fixture
+def logging_kept() -> Iterator[None]:
+    """Loggers are afterwards as they were."""
+    loggers = [logging.getLogger(name) for name in ("defray", "uvicorn.error")]
+    before = [(logger.handlers, logger.propagate, logger.level) for logger in loggers]
+    yield
+    for logger, (handlers, propagate, level) in zip(loggers, before, strict=True):
+        logger.handlers, logger.propagate = handlers, propagate
+        logger.setLevel(level)
 
 
 @pytest.fixture(scope="module")
