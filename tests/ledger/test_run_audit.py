@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from defray.access import Access
 from defray.books import balance, end, run_audit
 from defray.charged import paid_by
 from defray.core.domain import Domain
@@ -95,6 +98,37 @@ def test_what_is_not_true_of_the_domain_is_found(
     with session._engine.ledger.transaction() as transaction:
         transaction.append(bare)
     findings = [f.message for f in run_audit(session._engine.ledger).findings]
+    assert any(said in message for message in findings), findings
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"share":"1/2"', '"share":"1/3"', "its hash is not that of its body"),
+        ('"share":"1/2"', '"share":"3/2"', "a share lies from 0 to 1"),
+        ('"name":"ana"', '"name":"eve"', "there is no principal 'ana'"),
+        ('"role":"analyst"', '"role":"curator"', "a curator has no share"),
+    ],
+)
+def test_a_principal_that_was_tampered_with_is_found(
+    session: Session, tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    access = Access(session._engine.ledger)
+    access.add("ana", share=0.5)
+    access.suspend("ana")
+    session.ask("SELECT COUNT(*) FROM people", within=200)
+    assert session.audit().ok
+    (path,) = tmp_path.glob("*.ledger")
+    with closing(sqlite3.connect(path)) as sql:
+        sql.execute("DROP TRIGGER entries_stay")
+        first = "(SELECT min(seq) FROM entries WHERE kind = 'principal')"
+        sql.execute(
+            "UPDATE entries SET body = CAST(replace(CAST(body AS TEXT), ?, ?) AS BLOB) "
+            f"WHERE seq = {first}",
+            (old, new),
+        )
+        sql.commit()
+    findings = [f.message for f in session.audit().findings]
     assert any(said in message for message in findings), findings
 
 
