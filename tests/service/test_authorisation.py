@@ -12,6 +12,7 @@ from tests.service.conftest import House
 from tests.service.routes import ROUTES, Route
 from tests.tables import people
 
+pytestmark = pytest.mark.xdist_group("service")  # they share a house
 NEEDING = [route for route in ROUTES if route.scope != ""]
 SCOPES = ("quote", "ask", "read")
 

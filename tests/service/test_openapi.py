@@ -19,6 +19,7 @@ from tests.service.conftest import EASY, House
 from tests.service.routes import ROUTES, Route
 from tests.tables import people
 
+pytestmark = pytest.mark.xdist_group("service")  # they share a house
 NOT_HERE = [
     positive_data_acceptance,  # SQL is a language: most texts are no question
     unsupported_method,

@@ -15,6 +15,7 @@ from defray.service.problems import STATUS, document, response, status_of
 from tests.service.conftest import COUNT, House
 from tests.tables import open_session, write_contract, write_people
 
+pytestmark = pytest.mark.xdist_group("service")  # they share a house
 JSON = {"content-type": "application/json"}
 STATUSES = {
     "BadInput": 422, "ContractError": 503, "WorkloadError": 422, "QueryError": 422, "NotFound": 404,
