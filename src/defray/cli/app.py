@@ -227,6 +227,11 @@ app.command(
     group=curating,
     help="Say which budget a workload needs, and what more or less of it would do.",
 )
+app.command(
+    "defray.cli.serve:serve",
+    group=curating,
+    help="Answer several analysts over HTTP until stopped; each needs a token.",
+)
 
 
 analyst_app = App(

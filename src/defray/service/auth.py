@@ -1,0 +1,52 @@
+"""Who asks, and whether they may: a bearer token becomes a grant, and each route names the scope it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from defray.access import Grant
+from defray.core.principals import Scope
+from defray.errors import Unauthorized
+from defray.service.parts import Here
+
+_bearer = HTTPBearer(auto_error=False, description="A token, as `defray analyst` shows it once.")
+
+Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+
+
+def permitted(scope: Scope | None = None, *, asks: bool = False) -> Any:
+    """A dependency: the grant of a request that has the ``scope`` (None: any valid token will do) and is
+    within its principal's limits, those for ``asks`` or those for all else.
+
+    It raises Unauthorized, Forbidden or Throttled.  The grant is left in the request's state, for its log
+    line and for :mod:`defray.service.problems`.
+    """
+
+    def grant_of(request: Request, here: Here, credentials: Credentials) -> Iterator[Grant]:
+        if credentials is None:
+            raise Unauthorized(
+                "this needs a token", hint="send the header Authorization: Bearer dfy_..."
+            )
+        grant = here.access.authenticate(credentials.credentials)
+        request.state.grant = grant
+        name = grant.principal.name
+        (here.asks if asks else here.reads).take(name)
+        if scope is not None:
+            grant.require(scope)
+        with nullcontext() if asks else here.reading.one_of(name):
+            yield grant
+
+    return Depends(grant_of)
+
+
+Anyone = Annotated[Grant, permitted()]
+MayQuote = Annotated[Grant, permitted("quote")]
+MayAsk = Annotated[Grant, permitted("ask", asks=True)]
+MayFollow = Annotated[Grant, permitted("ask")]
+MayRead = Annotated[Grant, permitted("read")]
+MayCurate = Annotated[Grant, permitted("curate")]
