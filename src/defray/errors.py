@@ -23,6 +23,7 @@
     │   ├── LedgerMismatch         contract and ledger disagree
     │   └── LedgerCorrupt
     ├── MissingExtra               an optional dependency is not installed        exit 6
+    ├── Unreachable                a service elsewhere does not answer            exit 8
     └── InternalError              a fault of Defray; carries an incident id      exit 70
 
 Nothing here ever holds a true value, a row, or text of a database: messages are built from the
@@ -252,3 +253,11 @@ class MissingExtra(DefrayError):
 class InternalError(DefrayError):
     code = "internal-error"
     exit_code = 70
+
+
+class Unreachable(DefrayError):
+    """A service elsewhere does not answer, or not as a Defray service does.  Of an ask ``idempotency_key`` is
+    what to send it again with, so that it is not paid twice."""
+
+    code = "unreachable"
+    exit_code = 8
