@@ -7,7 +7,7 @@
     │   ├── ContractError          the contract file; lists every mistake at once
     │   ├── WorkloadError          a file of asks to simulate; likewise
     │   ├── QueryError             the SQL text; carries the position for a caret
-    │   ├── NotFound               an answer or a column of that name
+    │   ├── NotFound               an answer, a column, a principal or a token of that name
     │   └── TargetError            the accuracy asked for
     ├── Refused                    well-formed, but the contract does not allow it  exit 3
     │   ├── BudgetRefused          the remaining budget cannot meet the target
@@ -23,6 +23,9 @@
     │   ├── LedgerMismatch         contract and ledger disagree
     │   └── LedgerCorrupt
     ├── MissingExtra               an optional dependency is not installed        exit 6
+    ├── Unauthorized               no token, or one that does not work            exit 7
+    ├── Forbidden                  the token does not allow this                  exit 7
+    ├── Throttled                  too many requests in too short a time          exit 7
     ├── Unreachable                a service elsewhere does not answer            exit 8
     └── InternalError              a fault of Defray; carries an incident id      exit 70
 
@@ -176,7 +179,7 @@ class TargetError(BadInput):
 
 
 class NotFound(BadInput):
-    """There is no answer of that id, or no column of that name."""
+    """There is no answer or token of that id, or no column or principal of that name."""
 
     code = "not-found"
 
@@ -248,6 +251,28 @@ class LedgerCorrupt(LedgerError):
 class MissingExtra(DefrayError):
     code = "missing-extra"
     exit_code = 6
+
+
+class Unauthorized(DefrayError):
+    """Who asks is not known: there is no token, or it is unknown, expired, revoked or of a suspended
+    principal."""
+
+    code = "unauthorized"
+    exit_code = 7
+
+
+class Forbidden(DefrayError):
+    """Who asks is known, and may not do this."""
+
+    code = "forbidden"
+    exit_code = 7
+
+
+class Throttled(DefrayError):
+    """Too many requests in too short a time; ``retry_after`` is in seconds."""
+
+    code = "throttled"
+    exit_code = 7
 
 
 class InternalError(DefrayError):

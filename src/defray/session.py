@@ -98,10 +98,13 @@ class Session:
         simultaneous: bool | None = None,
         snap: str | None = None,
         validity: str | None = None,
+        among: Sequence[str] | None = None,
     ) -> Quote:
         """What asking this would cost now; free.  Arguments as in :meth:`ask`."""
         return self._engine.quote(
-            question_of(sql), Wish.of(within, confidence, rho, simultaneous, snap, validity)
+            question_of(sql),
+            Wish.of(within, confidence, rho, simultaneous, snap, validity),
+            () if among is None else questions_of("among", among),
         )
 
     @shielded

@@ -1,0 +1,152 @@
+"""The application: one contract, one access list, some limits."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import Response
+
+from defray import __version__
+from defray.core.brief import brief
+from defray.errors import BadInput, DefrayError
+from defray.service import asking, curating, following, problems, reading
+from defray.service.frame import Bodies, Frame
+from defray.service.jobs import Job, Jobs
+from defray.service.limits import Buckets, Limits
+from defray.service.logs import event
+from defray.service.metrics import Metrics
+from defray.service.parts import Service
+from defray.service.ports import Access, Shared
+
+if TYPE_CHECKING:
+    from fastapi.telemetry import TelemetryConfig
+
+ABOUT = (
+    "Statistical questions about one private table, at the accuracy you need; past answers defray the next "
+    "one. Errors are application/problem+json."
+)
+SILENT: TelemetryConfig = {
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "auto_configure": False,
+}
+"""Of newer versions of FastAPI: nothing about a request goes to telemetry, which may carry bodies."""
+
+
+def build(session: Shared, access: Access, limits: Limits | None = None) -> FastAPI:
+    """The application over a contract at work.  Closing it ends what runs, not the session."""
+    limits = limits or Limits()
+    metrics = Metrics()
+    service = Service(
+        session=session,
+        access=access,
+        limits=limits,
+        jobs=Jobs(limits, _ended(metrics)),
+        metrics=metrics,
+        asks=Buckets(limits.asks_per_second, limits.asks_burst),
+        reads=Buckets(limits.reads_per_second, limits.reads_burst),
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(service.jobs.close, limits.grace_seconds)
+
+    app = FastAPI(
+        title="Defray",
+        version=__version__,
+        description=ABOUT,
+        openapi_url="/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        telemetry=SILENT,
+        middleware=[Middleware(Frame, metrics), Middleware(Bodies, limits.body_bytes)],
+        exception_handlers=cast(
+            "dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]]",
+            {
+                DefrayError: _defray_error,
+                RequestValidationError: _validation_error,
+                HTTPException: _http_error,
+            },
+        ),
+    )
+    app.state.service = service
+    for part in (asking, following, reading, curating):
+        app.include_router(part.routes, dependencies=FORM)
+    return app
+
+
+def _only_json(request: Request) -> None:
+    """A body is JSON; curl and forms send another type unless told."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    sent = (
+        request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+    )
+    if sent and request.method in ("POST", "PATCH") and kind != "application/json":
+        raise HTTPException(415)
+
+
+def _only_known(request: Request) -> None:
+    """A parameter that is misspelt does not go unnoticed."""
+    known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
+    for name in request.query_params:
+        if name not in known:
+            listed = f"there are {', '.join(sorted(known))}" if known else "leave it out"
+            raise BadInput(f"there is no parameter {brief(ascii(name), 40)} here", hint=listed)
+
+
+FORM = [Depends(_only_json), Depends(_only_known)]
+"""What holds of every request, whatever it asks for."""
+
+
+async def _defray_error(request: Request, error: DefrayError) -> Response:
+    return _problem(request, error)
+
+
+async def _validation_error(request: Request, error: RequestValidationError) -> Response:
+    return _problem(request, problems.invalid(error.errors()))
+
+
+async def _http_error(request: Request, error: HTTPException) -> Response:
+    request_id = request.state.request_id
+    if error.status_code == 413:
+        return problems.too_large(request.app.state.service.limits.body_bytes, request_id)
+    hint = "send JSON: -H 'Content-Type: application/json'" if error.status_code == 415 else ""
+    return problems.http_response(error, request_id, hint)
+
+
+def _problem(request: Request, error: DefrayError) -> Response:
+    request_id, grant = request.state.request_id, getattr(request.state, "grant", None)
+    request.state.code = error.code
+    if problems.operators_matter(error):
+        event("unavailable", code=error.code, reason=error.message, request_id=request_id)
+    whole = grant is not None and "curate" in grant.scopes
+    return problems.response(error, request_id, whole=whole)
+
+
+def _ended(metrics: Metrics) -> Callable[[Job], None]:
+    """Logs and counts an ask that has ended."""
+
+    def told(job: Job) -> None:
+        if job.error is not None:
+            outcome = job.error.code
+            if job.kept and problems.operators_matter(job.error):
+                event(
+                    "unavailable", code=outcome, reason=job.error.message, request_id=job.request_id
+                )
+        else:
+            outcome = "paid" if job.answer and job.answer["charged_rho"] else "free"
+        event("ask", outcome=outcome, principal=job.principal, request_id=job.request_id)
+        metrics.ask(outcome)
+
+    return told

@@ -1,0 +1,127 @@
+"""Prices and answers."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import JSONResponse, Response
+
+from defray.errors import BadInput
+from defray.service import documents
+from defray.service.auth import MayAsk, MayQuote
+from defray.service.jobs import Job
+from defray.service.models import AskBody, QuoteBody, QuotesBody
+from defray.service.parts import Here, RequestId, Service
+from defray.service.ports import Bound, Grant
+
+routes = APIRouter(prefix="/v1", tags=["ask"])
+
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        pattern=r"^[!-~]{1,128}$",
+        description="Asked again under the same key, a request is answered as before, whatever broke off.",
+    ),
+]
+Prefer = Annotated[
+    str | None, Header(alias="Prefer", description="respond-async: do not wait for the answer.")
+]
+
+
+@routes.post(
+    "/quote",
+    responses=documents.described(documents.Quote, 404, 409),
+    summary="What a question would cost",
+)
+def quote(body: QuoteBody, grant: MayQuote, here: Here) -> Response:
+    _check_length(here, body.among or ())
+    return JSONResponse(_bound(here, grant).quote(body.sql, **body.arguments()).to_dict())
+
+
+@routes.post(
+    "/quotes",
+    responses=documents.described(documents.Quotes, 404, 409),
+    summary="What a list would cost",
+)
+def quotes(body: QuotesBody, grant: MayQuote, here: Here) -> Response:
+    _check_length(here, body.questions)
+    prices = _bound(here, grant).quote_all(body.questions, **body.wish(), together=body.together)
+    return JSONResponse({"quotes": [price.to_dict() for price in prices]})
+
+
+@routes.post(
+    "/ask",
+    responses=documents.described(documents.Answer, 404, 409, accepted=documents.Job),
+    summary="Answer a question",
+)
+async def ask(
+    request: Request,
+    body: AskBody,
+    grant: MayAsk,
+    here: Here,
+    request_id: RequestId,
+    key: Key = None,
+    prefer: Prefer = None,
+) -> Response:
+    """The answer; with `Prefer: respond-async` a job to follow; with `dry_run` the quote."""
+    _check_length(here, body.among or ())
+    if body.dry_run:
+        bound = _bound(here, grant)
+        price = await run_in_threadpool(bound.quote, body.sql, **body.arguments())
+        return JSONResponse(price.to_dict())
+    later = _wants_async(request)
+    job = begin(here, grant, body, request_id=request_id, key=key, kept=later)
+    if later:
+        headers = {"Location": f"/v1/jobs/{job.id}", "Preference-Applied": "respond-async"}
+        return JSONResponse({"id": job.id, "state": "running", "progress": 0.0}, 202, headers)
+    await asyncio.wrap_future(job.future)
+    return await run_in_threadpool(JSONResponse, job.outcome())
+
+
+def begin(
+    here: Service, grant: Grant, body: AskBody, *, request_id: str, key: str | None, kept: bool
+) -> Job:
+    """Start the job of an ask, or join the one at work under its key."""
+    name = grant.principal.name
+    digest = hashlib.sha256(body.canonical()).hexdigest()
+    most = here.limits.ask_seconds
+    timeout = most if body.timeout is None else min(body.timeout, most)
+
+    def work(job: Job) -> dict[str, Any]:
+        keyed = {} if key is None else {"key": key, "request": digest}
+        answer = here.session.on_behalf_of(name).ask(
+            body.sql,
+            **body.arguments(),
+            **keyed,
+            max_rho=body.max_rho,
+            timeout=timeout,
+            progress=job.advance,
+            cancelled=job.stop.is_set,
+        )
+        return answer.to_dict()
+
+    return here.jobs.start(name, work, request_id=request_id, digest=digest, key=key, kept=kept)
+
+
+def _check_length(here: Service, questions: Sequence[str]) -> None:
+    most = here.limits.questions
+    if len(questions) > most:
+        raise BadInput(
+            f"a list has at most {most} questions, not {len(questions):,}", hint="send it in parts"
+        )
+
+
+def _bound(here: Service, grant: Grant) -> Bound:
+    return here.session.on_behalf_of(grant.principal.name)
+
+
+def _wants_async(request: Request) -> bool:
+    """RFC 7240; the header may come several times."""
+    wishes = ",".join(request.headers.getlist("prefer")).split(",")
+    return any(wish.partition(";")[0].strip().lower() == "respond-async" for wish in wishes)

@@ -1,0 +1,135 @@
+"""What the curator does: principals and their tokens, the audit, the metrics."""
+
+from __future__ import annotations
+
+import datetime as dt
+from fractions import Fraction
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from starlette.responses import JSONResponse, Response
+
+from defray.errors import BadInput
+from defray.service import documents
+from defray.service.auth import MayCurate
+from defray.service.metrics import CONTENT_TYPE
+from defray.service.models import AnalystBody, ChangeBody, Name, TokenBody
+from defray.service.parts import Here, Service
+from defray.service.ports import Principal, Token
+
+routes = APIRouter(prefix="/v1", tags=["curate"])
+
+Named = Annotated[Name, Path()]
+TokenId = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+
+
+@routes.get(
+    "/analysts", responses=documents.described(documents.Analysts), summary="All principals"
+)
+def analysts(grant: MayCurate, here: Here) -> Response:
+    principals = here.access.analysts()
+    given = sum((p.share for p in principals if p.share is not None), Fraction(0))
+    listed = [_told(here, principal) for principal in principals]
+    return JSONResponse({"analysts": listed, "unassigned_share": float(1 - given)})
+
+
+@routes.post(
+    "/analysts",
+    responses=documents.described(documents.Analyst, 409, status=201),
+    status_code=201,
+    summary="Add a principal",
+)
+def add(body: AnalystBody, grant: MayCurate, here: Here) -> Response:
+    made = here.access.add(body.name, body.role, body.share)
+    headers = {"Location": f"/v1/analysts/{made.name}"}
+    return JSONResponse(_told(here, made), 201, headers)
+
+
+@routes.patch(
+    "/analysts/{name}",
+    responses=documents.described(documents.Analyst, 404, 409),
+    summary="Change a share; suspend or resume",
+)
+def change(name: Named, body: ChangeBody, grant: MayCurate, here: Here) -> Response:
+    principal: Principal | None = None
+    if body.share is not None:
+        principal = here.access.set_share(name, body.share)
+    if body.active is not None:
+        principal = (here.access.resume if body.active else here.access.suspend)(name)
+    if principal is None:
+        raise BadInput("nothing is to be changed", hint='{"share": 0.2} or {"active": false}')
+    return JSONResponse(_told(here, principal))
+
+
+@routes.post(
+    "/analysts/{name}/tokens",
+    responses=documents.described(documents.NewToken, 404, 409, status=201),
+    status_code=201,
+    summary="Issue a token",
+)
+def issue(name: Named, body: TokenBody, grant: MayCurate, here: Here) -> Response:
+    """Its text is shown here and nowhere else."""
+    make = here.access.rotate if body.rotate else here.access.issue
+    scopes = None if body.scopes is None else frozenset(body.scopes)
+    expires = None if body.days is None else dt.timedelta(days=body.days)
+    text, token = make(name, scopes, expires)
+    return JSONResponse({"token": text, **_token(token)}, 201)
+
+
+@routes.delete(
+    "/tokens/{id}",
+    responses=documents.described(None, 404),
+    status_code=204,
+    summary="Revoke a token",
+)
+def revoke(id: TokenId, grant: MayCurate, here: Here) -> Response:
+    here.access.revoke(id)
+    return Response(status_code=204)
+
+
+@routes.get(
+    "/audit", responses=documents.described(documents.Audit), summary="Replay the ledger from zero"
+)
+def audit(grant: MayCurate, here: Here) -> Response:
+    return JSONResponse(here.session.audit().to_dict())
+
+
+@routes.get(
+    "/metrics",
+    responses=documents.described(None, text="text/plain"),
+    summary="Counts and times for Prometheus",
+)
+def metrics(grant: MayCurate, here: Here) -> Response:
+    balance = here.session.balance()
+    gauges = {
+        "asks_running": float(here.jobs.running()),
+        "rho": balance["rho"],
+        "spent_rho": balance["spent_rho"],
+        "remaining_rho": balance["remaining_rho"],
+    }
+    return Response(here.metrics.text(gauges), media_type=CONTENT_TYPE)
+
+
+def _told(here: Service, principal: Principal) -> dict[str, Any]:
+    return {
+        "name": principal.name,
+        "role": principal.role,
+        "share": None if principal.share is None else float(principal.share),
+        "active": principal.active,
+        "tokens": [_token(token) for token in here.access.tokens(principal.name)],
+    }
+
+
+def _token(token: Token) -> dict[str, Any]:
+    return {
+        "id": token.id,
+        "principal": token.principal,
+        "scopes": sorted(token.scopes),
+        "made": _at(token.made),
+        "expires": _at(token.expires),
+        "revoked": _at(token.revoked),
+    }
+
+
+def _at(moment: dt.datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="seconds")

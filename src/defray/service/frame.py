@@ -1,0 +1,105 @@
+"""What surrounds every request: its id, the size of its body, its log line, and that no fault gets out."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from defray.service import problems
+from defray.service.logs import event
+from defray.service.metrics import Metrics
+from defray.session import incident_of
+
+SANE = re.compile(r"[A-Za-z0-9._-]{1,64}")
+"""Request ids that are taken over from a caller."""
+
+UNKNOWN = "unknown"
+"""The route of a request that has none; a path of the caller's own is never logged."""
+
+
+class Frame:
+    """Gives each request an id, answers its faults, logs and counts it."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get("x-request-id", "")
+        request_id = given if SANE.fullmatch(given) else secrets.token_hex(8)
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
+        status, started = 0, time.perf_counter()
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-Id"] = request_id
+                headers["Cache-Control"] = "no-store"
+                headers["X-Content-Type-Options"] = "nosniff"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except Exception as fault:
+            incident = incident_of(fault)
+            if status == 0:
+                await problems.response(incident, request_id)(scope, receive, sending)
+        finally:
+            self._told(scope, state, status, time.perf_counter() - started)
+
+    def _told(self, scope: Scope, state: dict[str, Any], status: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", UNKNOWN)
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        grant = state.get("grant")
+        event(
+            "request",
+            method=method,
+            route=route,
+            status=status,
+            ms=round(seconds * 1000, 1),
+            principal=None if grant is None else grant.principal.name,
+            request_id=state["request_id"],
+            **({} if "code" not in state else {"code": state["code"]}),
+        )
+        self._metrics.request(method, route, status, seconds)
+
+
+METHODS = ("GET", "POST", "PATCH", "DELETE", "PUT", "HEAD", "OPTIONS")
+
+
+class Bodies:
+    """Refuses bodies of more than ``most`` bytes, before they are read where their length is declared."""
+
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        self._app, self._most = app, most
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        declared = Headers(scope=scope).get("content-length", "0")
+        if len(declared) > 18 or (declared.isdecimal() and int(declared) > self._most):
+            await problems.too_large(self._most, scope["state"]["request_id"])(scope, receive, send)
+            return
+        read = 0
+
+        async def counted() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > self._most:
+                raise HTTPException(413)
+            return message
+
+        await self._app(scope, counted, send)

@@ -1,0 +1,188 @@
+"""Asks at work: every ask is a job on a bounded pool of threads, whether its caller waits or asks later.
+
+What was paid for is durable before a job knows of it, so a job that is lost with its process loses nothing:
+asked again, the question is free.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from threading import Event, Lock
+from typing import Any, Literal
+
+from defray.errors import BadInput, Cancelled, DefrayError, NotFound, Throttled
+from defray.service.limits import Limits
+from defray.session import incident_of
+
+State = Literal["running", "done", "failed", "cancelled"]
+
+Work = Callable[["Job"], dict[str, Any]]
+"""What a job does: it returns the answer's document or raises."""
+
+BUSY_SECONDS = 2
+
+
+@dataclass(eq=False)
+class Job:
+    """One ask of one principal.  ``digest`` is of its request, ``request_id`` of the one that began it."""
+
+    id: str
+    principal: str
+    request_id: str
+    key: str | None
+    digest: str
+    kept: bool
+    made: float
+    state: State = "running"
+    progress: float = 0.0
+    answer: dict[str, Any] | None = None
+    error: DefrayError | None = None
+    stop: Event = field(default_factory=Event)
+    future: Future[None] = field(default_factory=Future)
+
+    def advance(self, fraction: float) -> None:
+        self.progress = max(self.progress, min(fraction, 1.0))
+
+    def outcome(self) -> dict[str, Any]:
+        """The answer of a job that has ended.  Raises its error."""
+        if self.error is not None:
+            raise self.error
+        assert self.answer is not None
+        return self.answer
+
+
+class Jobs:
+    """The jobs of all principals.  ``ended`` is told of each that ends."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        ended: Callable[[Job], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._limits, self._ended, self._clock = limits, ended, clock
+        self._pool = ThreadPoolExecutor(limits.scans, thread_name_prefix="defray-ask")
+        self._lock = Lock()
+        self._jobs: dict[str, Job] = {}
+        self._closing = False
+
+    def start(
+        self,
+        principal: str,
+        work: Work,
+        *,
+        request_id: str,
+        digest: str,
+        key: str | None = None,
+        kept: bool = False,
+    ) -> Job:
+        """Begin an ask, or join the one that runs under the same idempotency key.
+
+        Raises BadInput where that one is another request, Throttled where the principal has too many at
+        work.  A ``kept`` job can be found after it has ended.
+        """
+        with self._lock:
+            self._forget()
+            mine = [job for job in self._jobs.values() if job.principal == principal]
+            running = [job for job in mine if job.state == "running"]
+            same = next((job for job in running if key is not None and job.key == key), None)
+            if same is not None:
+                if same.digest != digest:
+                    raise reused()
+                same.kept = same.kept or kept
+                return same
+            if self._closing:
+                raise _busy("the service is about to stop", self._limits.grace_seconds)
+            if len(running) >= self._limits.asks_at_once:
+                raise _busy(f"{len(running)} of your asks are at work already", BUSY_SECONDS)
+            ended = [job for job in mine if job.state != "running"]
+            for job in ended[: max(len(mine) + 1 - self._limits.jobs_kept, 0)]:
+                del self._jobs[job.id]
+            job = Job(
+                secrets.token_hex(12), principal, request_id, key, digest, kept, self._clock()
+            )
+            self._jobs[job.id] = job
+            self._pool.submit(self._run, job, work)
+        return job
+
+    def _run(self, job: Job, work: Work) -> None:
+        try:
+            if job.stop.is_set():
+                raise Cancelled("the ask was cancelled", hint="nothing was spent")
+            job.answer = work(job)
+        except DefrayError as error:
+            job.error = error
+        except Exception as fault:
+            job.error = incident_of(fault)
+        with self._lock:
+            match job.error:
+                case None:
+                    job.state, job.progress = "done", 1.0
+                case Cancelled():
+                    job.state = "cancelled"
+                case _:
+                    job.state = "failed"
+            if not job.kept:
+                self._jobs.pop(job.id, None)
+        self._ended(job)
+        job.future.set_result(None)
+
+    def find(self, principal: str, id: str) -> Job:
+        """A job of this principal.  Raises NotFound, also for one of another's."""
+        with self._lock:
+            self._forget()
+            job = self._jobs.get(id)
+        if job is None or job.principal != principal or not job.kept:
+            raise NotFound(
+                "there is no job of that id",
+                hint="jobs are forgotten after a while; ask again, what was paid for is free",
+            )
+        return job
+
+    def cancel(self, principal: str, id: str) -> Job:
+        """Ask a job to stop; one whose answer is being written ends with that answer."""
+        job = self.find(principal, id)
+        job.stop.set()
+        return job
+
+    def running(self) -> int:
+        with self._lock:
+            return sum(job.state == "running" for job in self._jobs.values())
+
+    def stop_all(self) -> None:
+        """Begin no more, and ask all that run to stop."""
+        with self._lock:
+            self._closing = True
+            for job in self._jobs.values():
+                job.stop.set()
+
+    def close(self, seconds: float) -> None:
+        """Begin no more; what still runs after so many seconds is cancelled.  Returns when all have ended."""
+        with self._lock:
+            self._closing = True
+            futures = [job.future for job in self._jobs.values()]
+        wait(futures, timeout=seconds)
+        self.stop_all()
+        self._pool.shutdown(wait=True)
+
+    def _forget(self) -> None:
+        """Drop what ended too long ago; the lock is held."""
+        before = self._clock() - self._limits.job_seconds
+        for job in [*self._jobs.values()]:
+            if job.state != "running" and job.made < before:
+                del self._jobs[job.id]
+
+
+def reused() -> BadInput:
+    return BadInput(
+        "this Idempotency-Key was used for another request",
+        hint="a new request needs a new key; nothing was charged",
+    )
+
+
+def _busy(why: str, seconds: float) -> Throttled:
+    return Throttled(why, hint="wait and send it again", retry_after=max(int(seconds), 1))

@@ -1,0 +1,95 @@
+"""What one caller may take: requests a second, sizes, seconds, jobs; all in one place."""
+
+from __future__ import annotations
+
+import math
+import time
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from pathlib import Path
+from threading import Lock
+from typing import Any, Self
+
+from defray.errors import BadInput, Throttled
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Every limit of the service.  Rates are per principal; a burst is what may come at once after a rest."""
+
+    body_bytes: int = 1 << 20
+    questions: int = 256
+    asks_per_second: float = 5.0
+    asks_burst: int = 20
+    reads_per_second: float = 20.0
+    reads_burst: int = 100
+    scans: int = 4
+    asks_at_once: int = 8
+    jobs_kept: int = 50
+    job_seconds: float = 3600.0
+    ask_seconds: float = 600.0
+    grace_seconds: float = 20.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            whole = field.type == "int"
+            good = type(value) is int if whole else type(value) in (int, float)
+            if not good or not 0 < value < math.inf:
+                kind = "whole number" if whole else "number"
+                raise BadInput(
+                    f"the limit {field.name} must be a {kind} above 0, not {value!r:.40}",
+                    hint=f"{field.name} = {field.default}",
+                )
+
+    @classmethod
+    def of(cls, **named: Any) -> Self:
+        """These limits, the others as they are by default.  Raises BadInput for a name that is none."""
+        known = [field.name for field in fields(cls)]
+        for name in named:
+            if name not in known:
+                near = get_close_matches(name, known, 1)
+                meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+                raise BadInput(f"{name:.40} is no limit of the server", hint=meant)
+        return cls(**named)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The table ``[server]`` of a TOML file.  Raises BadInput where it cannot be used."""
+        try:
+            document = tomllib.loads(path.read_text("utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            raise BadInput(f"cannot read {path}: {why}", hint="see docs/http.md") from None
+        table = document.pop("server", None)
+        if document or not isinstance(table, dict):
+            raise BadInput(f"{path} needs one table, [server]", hint="see docs/http.md")
+        return cls.of(**table)
+
+
+class Buckets:
+    """A token bucket for each name: ``rate`` a second, ``burst`` at once."""
+
+    def __init__(
+        self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._rate, self._burst, self._clock = rate, burst, clock
+        self._lock = Lock()
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def take(self, name: str) -> None:
+        """One token.  Raises Throttled, with the seconds until there is one."""
+        with self._lock:
+            now = self._clock()
+            left, at = self._left.get(name, (float(self._burst), now))
+            left = min(left + (now - at) * self._rate, float(self._burst))
+            self._left[name] = (left - 1 if left >= 1 else left, now)
+        if left < 1:
+            wait = math.ceil((1 - left) / self._rate)
+            raise Throttled(
+                f"more than {self._rate:g} requests a second",
+                hint=f"wait {wait} s and send it again; nothing was charged",
+                retry_after=wait,
+            )

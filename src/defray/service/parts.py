@@ -1,0 +1,38 @@
+"""The parts of a running service, as its routes find them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+
+from defray.service.jobs import Jobs
+from defray.service.limits import Buckets, Limits
+from defray.service.metrics import Metrics
+from defray.service.ports import Access, Shared
+
+
+@dataclass(frozen=True)
+class Service:
+    """One contract, who may ask it, and what they may take."""
+
+    session: Shared
+    access: Access
+    limits: Limits
+    jobs: Jobs
+    metrics: Metrics
+    asks: Buckets
+    reads: Buckets
+
+
+def _service(request: Request) -> Service:
+    return cast(Service, request.app.state.service)
+
+
+def _request_id(request: Request) -> str:
+    return cast(str, request.state.request_id)
+
+
+Here = Annotated[Service, Depends(_service)]
+RequestId = Annotated[str, Depends(_request_id)]

@@ -1,0 +1,99 @@
+"""Serving an application until it is told to stop.
+
+On SIGTERM or Ctrl-C no more connections are taken; asks at work have the grace time to end, then their scans
+are cancelled, which their callers are told.  An ask whose answer is being written ends with it.  One process
+serves: jobs and rates are its own, and scans run beside each other outside the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from ipaddress import ip_address
+
+import uvicorn
+from fastapi import FastAPI
+
+from defray.errors import BadInput
+from defray.service.logs import event
+
+LEAVING_SECONDS = 5
+"""After asks were cancelled, until connections are cut."""
+
+
+class Server(uvicorn.Server):
+    """A server that cancels asks which outlast its grace time, before it cuts their connections."""
+
+    def __init__(self, config: uvicorn.Config, grace: float, cancel: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._grace, self._cancel = grace, cancel
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        event("stopping", grace_seconds=self._grace)
+        timer = asyncio.get_running_loop().call_later(self._grace, self._cancel)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            timer.cancel()
+
+
+def serve(app: FastAPI, host: str, port: int, started: Callable[[str], None]) -> None:
+    """Serve until stopped; ``started`` is told the address.  Raises BadInput where it cannot listen."""
+    service = app.state.service
+    grace = service.limits.grace_seconds
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        timeout_graceful_shutdown=int(grace) + LEAVING_SECONDS,
+    )
+    listening = _bound(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{listening.getsockname()[1]}"
+    with listening:
+        listening.listen(config.backlog)
+        event("started", url=url)
+        started(url)
+        signal.signal(
+            signal.SIGTERM, signal.default_int_handler
+        )  # uvicorn raises it again at its end
+        with suppress(KeyboardInterrupt):
+            Server(config, grace, service.jobs.stop_all).run(sockets=[listening])
+    event("stopped")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, True, False)
+    """
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        listening = socket.socket(family, kind, protocol)
+    except (OSError, UnicodeError, OverflowError) as error:
+        raise BadInput(f"cannot listen on {host:.80}", hint=str(error)) from None
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except OSError as error:
+        listening.close()
+        raise BadInput(
+            f"cannot listen on {host:.80}, port {port}: {error.strerror}",
+            hint="choose another --port",
+        ) from None
+    return listening
