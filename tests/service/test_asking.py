@@ -29,10 +29,11 @@ def test_a_quote_is_the_charge_and_free(house: House):
     assert house.ask("ana").json()["charged_rho"] == quote["charged_rho"]
 
 
-def test_a_dry_run_is_the_quote_and_spends_nothing(house: House):
+def test_a_dry_run_is_marked_and_spends_nothing(house: House):
     body = {"sql": COUNT, "within": 50, "dry_run": True}
     told = house.send("ana", "POST", "/ask", body).json()
-    assert told == house.send("ana", "POST", "/quote", {"sql": COUNT, "within": 50}).json()
+    assert told == house.session.ask(COUNT, within=50, dry_run=True).to_dict()
+    assert told["dry_run"] and told["charged_rho"] == 0
     assert house.get("ana", "/balance").json()["spent_rho"] == 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
@@ -69,12 +70,12 @@ async def ask(
     key: Key = None,
     prefer: Prefer = None,
 ) -> Response:
-    """The answer; with `Prefer: respond-async` a job to follow; with `dry_run` the quote."""
+    """The answer; with `Prefer: respond-async` a job to follow; with `dry_run` made-up rows."""
     _check_length(here, body.among or ())
     if body.dry_run:
-        bound = _bound(here, grant)
-        price = await run_in_threadpool(bound.quote, body.sql, **body.arguments())
-        return JSONResponse(price.to_dict())
+        dry = partial(_bound(here, grant).ask, body.sql, max_rho=body.max_rho, dry_run=True)
+        made = await run_in_threadpool(dry, **body.arguments())
+        return JSONResponse(made.to_dict())
     later = _wants_async(request)
     job = begin(here, grant, body, request_id=request_id, key=key, kept=later)
     if later:

@@ -87,7 +87,7 @@ class QuotesBody(Wished):
 class AskBody(QuoteBody):
     max_rho: Number | None = None
     timeout: float | None = Field(None, gt=0, description="Seconds for the scan.")
-    dry_run: bool = Field(False, description="Say what it would cost and do nothing.")
+    dry_run: bool = Field(False, description="Answer from made-up rows, free.")
 
     def canonical(self) -> bytes:
         """Equal requests have equal bytes, however they are spelt in JSON."""
