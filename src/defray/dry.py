@@ -50,7 +50,8 @@ def dry_run(
     _ceiling(max_rho)
     contract, ledger = engine.contract, engine.ledger
     seed = sha256(canonical([contract.table, contract.domain.to_json(), ask.text])).digest()
-    source = made_up(contract.domain, ask.compiled.question, ask.compiled.cells, seed)
+    question, cells = ask.compiled.question, ask.compiled.cells
+    source = made_up(contract.domain, question, cells, seed, contract.n_max)
     answer = _answered(contract, source, sql, wish, seed, control)
     with ledger.view() as view:
         left = ledger.terms.caps["answer"] - view.spent("answer")

@@ -213,8 +213,13 @@ def test_progress_is_told_and_an_ask_can_be_stopped(tmp_path: Path):
         with pytest.raises(Cancelled):
             client.ask(BY_SEX, within=40, cancelled=lambda: True)
         assert len(session.history()) == asked
-        with pytest.raises(BadInput, match="progress"):
-            client.ask(BY_SEX, within=20, progress=lambda _: 1 / 0)
+        with pytest.raises(BadInput, match="cancelled function raised"):
+            client.ask(BY_SEX, within=40, cancelled=lambda: bool(1 / 0))
+        assert len(session.history()) == asked  # its scan was stopped
+        with pytest.raises(BadInput, match="progress function raised") as late:
+            client.ask(BY_SEX, within=40, progress=lambda _: 1 / 0)
+        paid = len(session.history()) > asked
+        assert paid == ("paid" in late.value.hint)
 
 
 def test_a_job_that_went_with_its_service_is_asked_for_again(house: StandIn, client: Client):

@@ -72,9 +72,14 @@ class MadeUpNoise:
 
 
 def made_up(
-    domain: Domain, question: Question, cells: Sequence[Cell], seed: bytes
+    domain: Domain,
+    question: Question,
+    cells: Sequence[Cell],
+    seed: bytes,
+    n_max: int | None = None,
 ) -> CountedSource:
-    """A table in which each of the question's ``cells`` that can hold a row holds some."""
+    """A table in which each of the question's ``cells`` that can hold a row holds some; with more than
+    ``n_max`` rows only where there are more cells."""
     regions, chance = Regions(domain.widths), Chance(seed)
     summed = {a.column for a in question.aggregates if a.column is not None}
     each = max(ENTRIES // max(len(cells), 1), 1)
@@ -85,7 +90,10 @@ def made_up(
             rows += [_row(domain, region, summed, chance) for _ in range(each)]
     drawn = np.array(rows, np.int64).reshape(len(rows), len(domain.columns)).T
     atoms = dict(zip(domain.names, drawn, strict=True))
-    counts = np.array([1 + chance.below(MOST_ALIKE) for _ in rows], np.int64)
+    alike = MOST_ALIKE
+    if n_max is not None and rows:
+        alike = max(min(alike, n_max // len(rows)), 1)
+    counts = np.array([1 + chance.below(alike) for _ in rows], np.int64)
     free = [c for c in domain.columns if c.name in summed and _between_bounds(c)]
     units = {c.name: np.array([_amount(c, chance) for _ in rows], np.int64) for c in free}
     return CountedSource(domain, atoms, counts, units)

@@ -44,7 +44,8 @@ def bind(sql: str, parameters: Parameters | None) -> str:
         raise ProgrammingError("parameters are a sequence for ?, or a mapping for :name")
     out, at = [], 0
     for start, end, value in places:
-        out += [sql[at:start], _apart(sql[:start][-1:]), literal(value), _apart(sql[end : end + 1])]
+        before, behind = sql[max(start - 1, 0) : start], sql[end : end + 1]
+        out += [sql[at:start], _apart(before), literal(value), _apart(behind)]
         at = end
     return "".join([*out, sql[at:]])
 

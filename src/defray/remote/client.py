@@ -231,28 +231,52 @@ class Client:
         progress: Callable[[float], None] | None,
         cancelled: Callable[[], bool] | None,
     ) -> Any:
-        """The answer of a job, which is told to stop once ``cancelled`` says so.  One that is writing its
-        answer by then ends with that."""
+        """The answer of an ask that is a job of the service."""
         reply = self._asked(body, key, wait, Prefer="respond-async")
         if reply.status != 202:
             return reply.document
         place = self._read(lambda told: f"/v1/jobs/{percent(told['id'], safe='')}", reply.document)
+        try:
+            job = self._ended(place, progress, cancelled)
+        except KeyboardInterrupt:
+            self._transport.send("DELETE", place)
+            raise
+        except NotFound:  # it went with its service: the key says whether it had answered
+            return self._asked(body, key, wait).document
+        if job.get("state") == "done":
+            return job.get("answer")
+        raise error_of(job.get("problem") or {}, 500, [body["sql"]])
+
+    def _ended(
+        self,
+        place: str,
+        progress: Callable[[float], None] | None,
+        cancelled: Callable[[], bool] | None,
+    ) -> dict[str, Any]:
+        """The document of a job that has ended.  It is told to stop once ``cancelled`` says so, or where the
+        caller's functions fail; one that is writing its answer by then ends with that."""
         told, pause, stopping = 0.0, SHORTEST_POLL, False
+        failed: BadInput | None = None
         while True:
-            if cancelled is not None and not stopping and cancelled():
+            job = self._read(dict, self._transport.send("GET", place).document)
+            running = job.get("state") == "running"
+            try:
+                if progress is not None and not stopping and job.get("progress", 0.0) > told:
+                    told = job["progress"]
+                    progress(told)
+                stop = running and not stopping and cancelled is not None and cancelled()
+            except BadInput as error:
+                failed, stop = error, running
+            if stop:
                 self._transport.send("DELETE", place)
                 stopping = True
-            try:
-                job = self._read(dict, self._transport.send("GET", place).document)
-            except NotFound:  # it went with its service: the key says whether it had answered
-                return self._asked(body, key, wait).document
-            if progress is not None and job.get("progress", 0.0) > told:
-                told = job["progress"]
-                progress(told)
-            if job.get("state") == "done":
-                return job.get("answer")
-            if job.get("state") != "running":
-                raise error_of(job.get("problem") or {}, 500, [body["sql"]])
+            if not running:
+                if failed is None:
+                    return job
+                kept = "the answer was paid for by then: ask again, it is free"
+                raise BadInput(
+                    failed.message, hint=kept if job.get("state") == "done" else failed.hint
+                )
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_POLL)
 
