@@ -17,7 +17,6 @@ from defray.controller.goals import Wish
 from defray.core.amounts import rho_of
 from defray.core.answer import DRY_RUN, Answer, Row
 from defray.core.canonical import canonical
-from defray.core.contract import Contract
 from defray.data.counted import CountedSource
 from defray.data.made_up import MadeUpNoise, made_up
 from defray.data.source import Control
@@ -26,8 +25,8 @@ from defray.errors import BudgetRefused, InternalError, TooFewRows
 from defray.ledger.memory import MemoryLedger
 from defray.transcript import terms_of
 
-MAX_TRIES: Final = 24
-MORE: Final = 2**12
+MAX_TRIES: Final = 8
+MORE: Final = 2**20
 """By how much a made-up budget grows until it meets every target."""
 
 
@@ -52,14 +51,14 @@ def dry_run(
     seed = sha256(canonical([contract.table, contract.domain.to_json(), ask.text])).digest()
     question, cells = ask.compiled.question, ask.compiled.cells
     source = made_up(contract.domain, question, cells, seed, contract.n_max)
-    answer = _answered(contract, source, sql, wish, seed, control)
+    answer = _answered(engine, source, sql, wish, seed, control)
     with ledger.view() as view:
         left = ledger.terms.caps["answer"] - view.spent("answer")
     return _marked(answer, float(rho_of(left, contract.rho)))
 
 
 def _answered(
-    contract: Contract,
+    engine: Engine,
     source: CountedSource,
     sql: str,
     wish: Wish,
@@ -67,22 +66,31 @@ def _answered(
     control: Control | None,
 ) -> Answer:
     """The answer over made-up rows, with as much budget as it takes to meet every target."""
-    contract = replace(contract, gate="refuse", support="exact", promises=())
+    contract = replace(engine.contract, gate="refuse", support="exact", promises=())
     answer: Answer | None = None
     for _ in range(MAX_TRIES):
-        asked = 0.0
+        contract = replace(contract, rho=contract.rho * MORE)
         with closing(MemoryLedger(terms_of(contract))) as ledger:
-            engine = Engine(contract, ledger, source, MadeUpNoise(seed))
+            made = Engine(contract, ledger, source, MadeUpNoise(seed))
+            made.prepare = engine.prepare  # the very question, which was understood already
             try:
-                answer = engine.ask(sql, wish, control=control)
+                answer = _finished(made, sql, wish, control)
             except (BudgetRefused, TooFewRows) as refusal:
-                asked = refusal.context.get("asked", 0.0)
+                asked = Fraction(refusal.context.get("asked", 0))
+                contract = replace(contract, rho=max(contract.rho, asked))
         if answer is not None and answer.met:
             break
-        contract = replace(contract, rho=max(contract.rho * MORE, 2 * Fraction(asked)))
     if answer is None:
         raise InternalError("no made-up budget meets the target")
     return answer
+
+
+def _finished(engine: Engine, sql: str, wish: Wish, control: Control | None) -> Answer:
+    """Asked until every target is met, or nothing more is bought: a long ask stops on its way."""
+    while True:
+        answer = engine.ask(sql, wish, control=control)
+        if answer.met or not answer.charged_rho:
+            return answer
 
 
 def _marked(answer: Answer, remaining: float) -> Answer:
