@@ -14,6 +14,7 @@ from defray.core.column import Column
 from defray.core.dates import EPOCH_DAY
 from defray.core.domain import Domain
 from defray.core.intervals import Atoms
+from defray.core.principals import MOST_PARTS, Enrolment, Principals
 from defray.core.shapes import Anything, Cuts, Grid, Values, Whole
 from defray.core.validity import MAX_LOOKS, Validity
 from defray.query.region import Region, Regions
@@ -25,6 +26,37 @@ from tests.support.view.workloads import ranges, single, subsets, weighted
 def atoms(width: int) -> st.SearchStrategy[Atoms]:
     """Any set of atoms of a column with that many."""
     return st.sets(st.integers(0, width - 1)).map(intervals.of)
+
+
+# -- principals -------------------------------------------------------------------------------------
+
+MODEST = [Fraction(0), Fraction(1, 10), Fraction(1, 3), Fraction(1, 2)]
+
+
+def changes() -> st.SearchStrategy[Enrolment]:
+    """Changes of a few principals, many of which are not true of them."""
+    shares = st.one_of(
+        st.sampled_from(MODEST),
+        st.fractions(0, 1, max_denominator=MOST_PARTS),
+        st.sampled_from([None, Fraction(-1, 2), Fraction(3, 2), Fraction(1, MOST_PARTS + 1)]),
+    )
+    return st.builds(
+        Enrolment,
+        st.sampled_from(["add", "add", "suspend", "resume", "share", "share"]),
+        st.sampled_from(["ana", "ben", "cora", "dan", "Eve"]),
+        st.sampled_from(["analyst", "analyst", "analyst", "curator"]),
+        shares,
+    )
+
+
+def likely(change: Enrolment, principals: Principals) -> Enrolment:
+    """The change, with what it says beside its event made true of the principals: it is often taken."""
+    before = principals.get(change.name)
+    if before is None:
+        share = None if change.role == "curator" else change.share
+        return Enrolment("add", change.name, change.role, share)
+    share = change.share if change.event == "share" else before.share
+    return Enrolment(change.event, change.name, before.role, share)
 
 
 # -- validities ---------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def commands() -> list[str]:
 def test_the_commands() -> None:
     assert {c.split()[1] for c in commands()} == {
         "init", "check", "quote", "ask", "balance", "history", "explain", "audit", "ledger", "close", "demo",
-        "simulate", "plan",
+        "simulate", "plan", "analyst", "serve",
     }  # fmt: skip
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,13 +18,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from defray.core.amounts import QUANTA, exact, quanta_down, quanta_up, rho_of
+from defray.core.principals import NOBODY, Enrolment, Principal
 from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerMismatch
 from defray.ledger.audit import AuditReport, audit
+from defray.ledger.beside import KeptAnswer, Token
+from defray.ledger.checks import enrolled
 from defray.ledger.records import UNKNOWN, Arrival, Entry, Known, Release, Terms
 from defray.support.known import confirmed
 from tests.contract.ledgers import DURABLE, LEDGERS, MemoryUnderTest, SqliteUnderTest
 from tests.ledger.makers import (
     DOMAIN,
+    NOON,
     REGIONS,
     by_cell,
     derive,
@@ -31,10 +37,12 @@ from tests.ledger.makers import (
     residual,
     spend,
     terms,
+    token,
     with_keys,
 )
 from tests.ledger.processes import at_once
 from tests.ledger.worker import CHARGE, contend, contend_by_cell
+from tests.strategies import changes, likely
 
 
 @pytest.fixture(params=sorted(LEDGERS))
@@ -719,6 +727,294 @@ def two_cells_are_full(ledger: Any) -> None:
     assert (report.releases, report.spent["answer"]) == (4, QUANTA)
 
 
+def analyst(name: str, share: Fraction | str = "1/4") -> Enrolment:
+    return Enrolment("add", name, "analyst", Fraction(share))
+
+
+@pytest.fixture
+def peopled(ledger: Any) -> Any:
+    """A ledger with an analyst and a curator."""
+    with ledger.transaction() as transaction:
+        transaction.enrol(analyst("ana"))
+        transaction.enrol(Enrolment("add", "cora", "curator", None))
+    return ledger
+
+
+class TestPrincipals:
+    def test_they_are_the_fold_of_their_changes(self, peopled: Any) -> None:
+        ana, quarter = Principal("ana", "analyst", Fraction(1, 4)), Fraction(1, 4)
+        cora = Principal("cora", "curator", None)
+        changes = [
+            (Enrolment("suspend", "ana", "analyst", quarter), replace(ana, active=False)),
+            (
+                Enrolment("share", "ana", "analyst", Fraction(1, 3)),
+                replace(ana, active=False, share=Fraction(1, 3)),
+            ),
+            (
+                Enrolment("resume", "ana", "analyst", Fraction(1, 3)),
+                replace(ana, share=Fraction(1, 3)),
+            ),
+        ]
+        with peopled.view() as before:
+            for seq, (change, after) in enumerate(changes, 5):
+                with peopled.transaction() as transaction:
+                    assert transaction.enrol(change) == seq
+                    assert transaction.principals()["ana"] == after
+                with peopled.view() as view:
+                    assert list(view.principals().items()) == [("ana", after), ("cora", cora)]
+            assert before.principals() == {"ana": ana, "cora": cora}
+        assert [e.read()["kind"] for e in peopled.entries(3)] == ["principal"] * 5
+        assert audit(peopled, derive).ok
+
+    def test_there_is_nobody_at_first_and_nobody_can_be_slipped_in(self, ledger: Any) -> None:
+        with ledger.view() as view:
+            assert view.principals() == {}
+            with pytest.raises(TypeError):
+                view.principals()["eve"] = Principal("eve", "curator", None)
+
+    def test_they_outlast_data_versions(self, peopled: Any) -> None:
+        with peopled.transaction() as transaction:
+            transaction.open_epoch("print-2", DOMAIN)
+            assert list(transaction.principals()) == ["ana", "cora"]
+        with peopled.view() as view:
+            assert list(view.principals()) == ["ana", "cora"]
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            analyst("ana"),
+            Enrolment("add", "ana", "curator", None),
+            analyst("ben", "4/5"),
+            analyst("ben", "-1/5"),
+            analyst("ben", Fraction(1, 10**6 + 1)),
+            Enrolment("add", "ben", "analyst", None),
+            Enrolment("add", "ben", "curator", Fraction(0)),
+            Enrolment("add", "ben", "owner", None),  # type: ignore[arg-type]
+            Enrolment("drop", "ana", "analyst", Fraction(1, 4)),  # type: ignore[arg-type]
+            analyst("Ben"),
+            analyst("0ben"),
+            analyst(""),
+            analyst("b" * 65),
+            analyst("ben\n"),
+            Enrolment("suspend", "ben", "analyst", Fraction(1, 4)),
+            Enrolment("suspend", "ana", "analyst", Fraction(1, 5)),
+            Enrolment("suspend", "ana", "curator", None),
+            Enrolment("resume", "ana", "analyst", Fraction(1, 4)),
+            Enrolment("share", "ana", "analyst", Fraction(1, 4)),
+            Enrolment("share", "ana", "analyst", Fraction(5, 4)),
+            Enrolment("share", "cora", "curator", Fraction(1, 4)),
+        ],
+        ids=lambda change: f"{change.event}-{change.name[:9]}-{change.role}-{change.share}",
+    )
+    def test_what_is_not_true_of_them_is_refused(self, peopled: Any, change: Enrolment) -> None:
+        with pytest.raises(LedgerCorrupt, match="refused"), peopled.transaction() as transaction:
+            transaction.enrol(change)
+        with peopled.view() as view:
+            assert view.seq == 4
+            assert list(view.principals()) == ["ana", "cora"]
+
+    def test_a_lost_change_never_was(self, peopled: Any) -> None:
+        def lose() -> None:
+            with peopled.transaction() as transaction:
+                transaction.enrol(analyst("ben"))
+                transaction.issue(token(principal="ben"))
+                transaction.keep_answer(KeptAnswer("ben", "k", "0" * 64, NOON, "{}"))
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            lose()
+        with peopled.view() as view:
+            assert (list(view.principals()), view.tokens()) == (["ana", "cora"], [])
+            assert view.answered("ben", "k") is None
+
+    def test_the_end_comes_for_changes_too_but_not_for_tokens_and_answers(
+        self, peopled: Any
+    ) -> None:
+        with peopled.transaction() as transaction:
+            transaction.issue(token("aa0001"))
+            transaction.end()
+        with pytest.raises(LedgerError, match="closed"), peopled.transaction() as transaction:
+            transaction.enrol(analyst("ben"))
+        with peopled.transaction() as transaction:
+            transaction.revoke("aa0001", NOON)
+            transaction.issue(token("aa0002"))
+            transaction.keep_answer(KeptAnswer("ana", "k", "0" * 64, NOON, "{}"))
+        with peopled.view() as view:
+            assert [t.revoked for t in view.tokens()] == [NOON, None]
+            assert view.closed
+        assert audit(peopled, derive).ok
+
+    @pytest.mark.parametrize("kind", sorted(DURABLE))
+    def test_processes_share_out_no_more_than_there_is(
+        self, kind: str, place: SqliteUnderTest
+    ) -> None:
+        made = place.open(terms())
+        lines = at_once(kind, place.address, "enrol", 4, count=4)
+        outcomes = [line.split()[0] for worker in lines for line in worker]
+        assert sorted(outcomes) == ["granted"] * 3 + ["refused"] * 13
+        with made.view() as view:
+            assert view.principals().assigned == 1
+        assert audit(made, derive).ok
+        made.close()
+
+
+class TestTokens:
+    def test_they_are_found_by_hash_and_listed_by_age(self, peopled: Any) -> None:
+        made = [
+            token("bb02", made=NOON - timedelta(days=1)),
+            token("aa01", days=30),
+            token("cc03", principal="cora", scopes=("ask", "curate", "quote", "read")),
+        ]
+        made = [replace(t, id=f"{t.id}ff") for t in made]
+        with peopled.transaction() as transaction:
+            for each in reversed(made):
+                transaction.issue(each)
+            assert transaction.tokens() == made
+        with peopled.view() as view:
+            assert view.tokens() == made
+            assert [view.token(t.hash) for t in made] == made
+            assert view.token(b"?" * 32) is None
+            assert view.seq == 4  # nothing of it is in the log
+            assert "hash" not in repr(view.tokens())
+        assert audit(peopled, derive).ok
+
+    def test_they_are_revoked_once(self, peopled: Any) -> None:
+        later = NOON + timedelta(hours=1)
+        with peopled.transaction() as transaction:
+            transaction.issue(token("aaaaaa", days=1))
+            transaction.issue(token("bbbbbb", days=1))
+        with peopled.view() as before:
+            with peopled.transaction() as transaction:
+                transaction.revoke("aaaaaa", later)
+            assert all(t.works(later) for t in before.tokens())
+        with peopled.view() as view:
+            gone, left = view.tokens()
+            assert gone == replace(token("aaaaaa", days=1), revoked=later)
+            assert (gone.works(NOON), left.works(NOON)) == (False, True)
+            assert not left.works(NOON + timedelta(days=1))
+        for id_ in ("aaaaaa", "cccccc"):
+            with pytest.raises(LedgerCorrupt), peopled.transaction() as transaction:
+                transaction.revoke(id_, later)
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            token("aa0001"),
+            token("aa0002", hash=token("aa0001").hash),
+            token("aa0002", principal="ben"),
+            token("aa0002", scopes=()),
+            token("aa0002", scopes=("ask", "curate")),
+            token("aa0002", scopes=("all",)),  # type: ignore[arg-type]
+            token("AA0002"),
+            token(""),
+            token("aa0002", hash=b"short"),
+            token("aa0002", days=0),
+            token("aa0002", made=NOON.replace(microsecond=1)),
+            token("aa0002", made=NOON.replace(tzinfo=None)),
+            token("aa0002", revoked=NOON),
+        ],
+        ids=range(13),
+    )
+    def test_unsound_ones_are_refused(self, peopled: Any, bad: Token) -> None:
+        with peopled.transaction() as transaction:
+            transaction.issue(token("aa0001"))
+        with pytest.raises(LedgerCorrupt), peopled.transaction() as transaction:
+            transaction.issue(bad)
+        with peopled.view() as view:
+            assert view.tokens() == [token("aa0001")]
+
+
+def kept_answer(key: str, days: int = 0, name: str = "ana", **rest: Any) -> KeptAnswer:
+    request = hashlib.sha256(key.encode()).hexdigest()
+    at = NOON + timedelta(days=days)
+    return KeptAnswer(name, key, **{"request": request, "at": at, "document": f"é {key}", **rest})
+
+
+class TestKeptAnswers:
+    def test_they_are_found_by_their_principal_and_key(self, peopled: Any) -> None:
+        sent = [kept_answer("one"), kept_answer("!~" * 64), kept_answer("one", name="cora")]
+        with peopled.transaction() as transaction:
+            for each in sent:
+                transaction.append(release())
+                transaction.keep_answer(each)
+            assert transaction.answered("ana", "one") == (sent[0].request, "é one")
+        for each in sent:
+            assert peopled.answered(each.principal, each.key) == (each.request, each.document)
+        for name, key in (("ana", "two"), ("ben", "one"), ("ana", "ONE")):
+            assert peopled.answered(name, key) is None
+        assert audit(peopled, derive).ok
+
+    def test_an_answer_that_was_not_paid_is_not_kept(self, peopled: Any) -> None:
+        def overspend() -> None:
+            with peopled.transaction() as transaction:
+                transaction.keep_answer(kept_answer("one"))
+                transaction.append(spend(ledger_cap + 1))
+
+        ledger_cap = peopled.terms.caps["answer"]
+        with pytest.raises(LedgerCorrupt, match="purse"):
+            overspend()
+        assert peopled.answered("ana", "one") is None
+
+    def test_a_key_is_answered_once_and_nothing_is_paid_twice(self, peopled: Any) -> None:
+        for _ in range(2):
+            with (
+                pytest.raises(LedgerCorrupt, match="already") if _ else nullcontext(),
+                peopled.transaction() as transaction,
+            ):
+                transaction.append(release())
+                transaction.keep_answer(kept_answer("one"))
+        assert peopled.folds().totals["answer"] == release().charge
+
+    def test_a_week_later_they_go(self, peopled: Any) -> None:
+        with peopled.transaction() as transaction:
+            for days in (0, 1, 7):
+                transaction.keep_answer(kept_answer(f"day-{days}", days))
+        assert peopled.answered("ana", "day-0") is not None  # seven days, and not more
+        with peopled.transaction() as transaction:
+            transaction.keep_answer(kept_answer("day-8", 8, "cora"))
+            assert transaction.answered("ana", "day-0") is None
+            transaction.keep_answer(kept_answer("day-0", 8))
+        assert peopled.answered("ana", "day-1") is not None
+        assert peopled.answered("ana", "day-0") is not None
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            kept_answer("a", name="ben"),
+            kept_answer(""),
+            kept_answer("a b"),
+            kept_answer("ä"),
+            kept_answer("a\n"),
+            kept_answer("a" * 129),
+            kept_answer("a", request="0" * 63),
+            kept_answer("a", request="G" * 64),
+            kept_answer("a", at=NOON.replace(tzinfo=None)),
+            kept_answer("a", document="a\0b"),
+            kept_answer("a", document="\ud800"),
+        ],
+        ids=range(11),
+    )
+    def test_unsound_ones_are_refused(self, peopled: Any, bad: KeptAnswer) -> None:
+        with pytest.raises(LedgerCorrupt), peopled.transaction() as transaction:
+            transaction.keep_answer(bad)
+        assert peopled.answered(bad.principal, bad.key) is None
+
+    @pytest.mark.parametrize("kind", sorted(DURABLE))
+    def test_processes_that_ask_the_same_at_once_pay_once(
+        self, kind: str, place: SqliteUnderTest
+    ) -> None:
+        made = place.open(terms())
+        with made.transaction() as transaction:
+            transaction.open_epoch("p", DOMAIN)
+            transaction.enrol(analyst("ana"))
+        lines = at_once(kind, place.address, "answer", 4, count=4)
+        outcomes = [line.split() for worker in lines for line in worker]
+        assert sorted(o[0] for o in outcomes) == ["again"] * 15 + ["paid"]
+        assert len({o[1] for o in outcomes}) == 1
+        assert audit(made, derive).releases == 1
+        made.close()
+
+
 class TestTransactions:
     def test_an_exception_keeps_nothing(self, ledger: Any) -> None:
         before = ledger.folds(), list(ledger.entries())
@@ -879,6 +1175,39 @@ class TestDurability:
             assert again.remembered("note") == "text"
             assert audit(again, derive).ok
             again.close()
+
+    def test_people_tokens_and_answers_are_there_after_opening_again_and_in_a_backup(
+        self, peopled: Any, place: SqliteUnderTest, kind: str, tmp_path: Path
+    ) -> None:
+        with peopled.transaction() as transaction:
+            transaction.issue(token("aa0001", days=3))
+            transaction.issue(token("aa0002"))
+            transaction.revoke("aa0002", NOON)
+            transaction.keep_answer(kept_answer("one"))
+        peopled.backup(tmp_path / "copy")
+        with peopled.view() as view:
+            before = view.principals(), view.tokens()
+        peopled.close()
+        copy = DURABLE[kind](str(tmp_path / "copy"))
+        for again in (place.open(peopled.terms), place.read(), copy.read()):
+            with again.view() as view:
+                assert (view.principals(), view.tokens()) == before
+                assert view.answered("ana", "one") == again.answered("ana", "one")
+            assert again.answered("ana", "one") is not None
+            assert audit(again, derive).ok
+            again.close()
+
+    def test_two_that_have_it_open_see_whom_the_other_added(
+        self, peopled: Any, place: SqliteUnderTest
+    ) -> None:
+        other = place.open(peopled.terms)
+        for i in range(4):
+            with (peopled, other)[i % 2].transaction() as transaction:
+                transaction.enrol(analyst(f"new{i}", "1/10"))
+            for each in (peopled, other):
+                with each.view() as view:
+                    assert len(view.principals()) == 3 + i
+        other.close()
 
     def test_charges_by_cell_are_there_after_opening_again(
         self, ledger: Any, place: SqliteUnderTest
@@ -1137,6 +1466,88 @@ class TestForgery:
         assert any("noted earlier" in message for message in found)
         assert not any("chain is broken" in m or "hash is not" in m for m in found)
 
+    @pytest.fixture
+    def changes(self, peopled: Any) -> list[Entry]:
+        with peopled.transaction() as transaction:
+            transaction.enrol(Enrolment("suspend", "ana", "analyst", Fraction(1, 4)))
+            transaction.enrol(Enrolment("share", "ana", "analyst", Fraction(1, 5)))
+            transaction.enrol(analyst("ben", "4/5"))
+        return list(peopled.entries())
+
+    @pytest.mark.parametrize(
+        ("seq", "changed", "said"),
+        [
+            (3, {"share": "1/3"}, "does not change the share"),
+            (3, {"share": "3/2"}, "from 0 to 1"),
+            (3, {"share": "2/8"}, "canonical"),
+            (3, {"share": 1}, "canonical"),
+            (3, {"share": None}, "from 0 to 1"),
+            (3, {"share": "x"}, "cannot be read"),
+            (3, {"name": "ann"}, "no principal 'ana'"),
+            (3, {"name": "Ana"}, "cannot be a name"),
+            (3, {"name": ["ana"]}, "cannot be a name"),
+            (3, {"role": "curator"}, "has no share"),
+            (3, {"role": ["analyst"]}, "unknown role"),
+            (3, {"event": "suspend"}, "no principal 'ana'"),
+            (3, {"event": "drop"}, "unknown change"),
+            (3, {"extra": 1}, "canonical"),
+            (3, {"kind": "arrival"}, "cannot be read"),
+            (4, {"role": "analyst"}, "from 0 to 1"),
+            (5, {"event": "resume"}, "is active already"),
+            (5, {"event": "share"}, "has the share 0.25 already"),
+            (5, {"event": "add"}, "already"),
+            (6, {"share": "1/4"}, "does not fit"),
+            (6, {"share": "1/2"}, "does not fit"),
+            (7, {"share": "9/10"}, "does not fit"),
+            (7, {"name": "cora"}, "already"),
+        ],
+        ids=lambda x: str(x)[:50],
+    )
+    def test_forged_principals_are_found(
+        self,
+        place: SqliteUnderTest,
+        changes: list[Entry],
+        seq: int,
+        changed: dict[str, Any],
+        said: str,
+    ) -> None:
+        assert again(place).ok
+        place.rewrite(edited(changes, seq, rechain=True, **changed))
+        found = [f.message for f in again(place).findings]
+        assert any(said in message for message in found), found
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "UPDATE tokens SET scopes = 'ask all'",
+            "UPDATE tokens SET scopes = 'ask ask'",
+            "UPDATE tokens SET scopes = 7",
+            "UPDATE tokens SET made = 'noon'",
+            "UPDATE tokens SET made = 1e300",
+            "UPDATE tokens SET expires = 9223372036854775807",
+        ],
+    )
+    def test_damaged_tokens_are_said_to_be(
+        self, peopled: Any, place: SqliteUnderTest, statement: str
+    ) -> None:
+        with peopled.transaction() as transaction:
+            transaction.issue(token())
+        place.execute((statement, ()))
+        with peopled.view() as view:
+            for read in (view.tokens, lambda: view.token(token().hash)):
+                with pytest.raises(LedgerCorrupt, match="damaged: a token"):
+                    read()
+
+    def test_damaged_principals_are_said_to_be(
+        self, changes: list[Entry], place: SqliteUnderTest
+    ) -> None:
+        for changed in ({"share": "9/10"}, {"share": "x"}, {"name": ["ben"]}):
+            place.rewrite(edited(changes, 7, rechain=True, **changed))
+            damaged = place.read()
+            with damaged.view() as view, pytest.raises(LedgerCorrupt, match="damaged: who"):
+                view.principals()
+            damaged.close()
+
     def test_other_spellings_are_found(self, place: SqliteUnderTest, written: list[Entry]) -> None:
         for old, new in ((b":", b": "), (b'"seq":5', b'"seq":6'), (b"{", b'{"a":1,'), (b"}", b"")):
             body = written[4].body.replace(old, new, 1)
@@ -1303,6 +1714,42 @@ class TestForgery:
 
 
 # -------------------------------------------------------------------------------- folds, at random
+
+
+@pytest.mark.parametrize("kind", sorted(LEDGERS))
+@settings(max_examples=30, deadline=None)
+@given(plan=st.lists(st.tuples(changes(), st.booleans(), st.booleans()), max_size=12))
+def test_principals_are_what_a_replay_of_the_log_says(kind: str, plan: list[Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = LEDGERS[kind].fresh(Path(folder)).open(terms())
+        kept = 0
+        for change, as_likely, lost in plan:
+            with ledger.view() as view:
+                before = view.principals()
+            sent = likely(change, before) if as_likely else change
+            expected = enrolled(before, sent)
+            try:
+                with ledger.transaction() as transaction:
+                    transaction.enrol(sent)
+                    assert transaction.principals() == expected
+                    if lost:
+                        raise ZeroDivisionError
+                kept += 1
+            except LedgerCorrupt as error:
+                assert isinstance(expected, str)
+                assert expected in error.message
+            except ZeroDivisionError:
+                pass
+            with ledger.view() as view:
+                assert 0 <= view.principals().assigned <= 1
+        replayed: Any = NOBODY
+        for entry in ledger.entries(2):
+            replayed = enrolled(replayed, Enrolment.from_json(entry.read()))
+        with ledger.view() as view:
+            assert list(view.principals().items()) == list(replayed.items())
+            assert view.seq == 1 + kept
+        assert audit(ledger, derive).ok
+        ledger.close()
 
 
 appends = st.tuples(

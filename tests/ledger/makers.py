@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
@@ -13,8 +14,10 @@ from defray.core.amounts import QUANTA, dyadic_down, quanta_up, rho_of
 from defray.core.column import Column
 from defray.core.domain import Domain
 from defray.core.intervals import Atoms
+from defray.core.principals import Scope
 from defray.core.shapes import Whole
 from defray.ledger.audit import Derived
+from defray.ledger.beside import Token
 from defray.ledger.records import Epoch, Purse, Release, Terms, canonical
 from defray.query.region import Regions
 from defray.support.weights import charge_for, squared_gain, squared_weight
@@ -25,6 +28,7 @@ DOMAIN = [
     for name, n in WIDTHS.items()
 ]
 REGIONS = Regions(tuple(WIDTHS.values()))
+NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
 
 
 def terms(rho: Fraction = Fraction(1), xi: Fraction = Fraction(0)) -> Terms:
@@ -136,6 +140,27 @@ def functional(
     weights = {"kind": "cells", "classes": list(classes), "bits": bits, "steps": list(steps)}
     rest = {"cells": True, **rest}
     return release(sigmas=(sigma,), weights=weights, attributes=names, **rest)
+
+
+def token(
+    id: str = "a1b2c3",
+    principal: str = "ana",
+    scopes: Sequence[Scope] = ("ask", "quote"),
+    days: int | None = None,
+    **rest: Any,
+) -> Token:
+    """A token whose text is its id; it works for so many days."""
+    return Token(
+        id=id,
+        principal=principal,
+        scopes=frozenset(scopes),
+        **{
+            "made": NOON,
+            "hash": hashlib.sha256(id.encode()).digest(),
+            "expires": None if days is None else NOON + timedelta(days=days),
+            **rest,
+        },
+    )
 
 
 def with_keys(bare: Release, domain: Any = DOMAIN, rho: Fraction = Fraction(1)) -> Release:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from dataclasses import replace
+from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,14 @@ from hypothesis import strategies as st
 from defray.core.amounts import QUANTA
 from defray.errors import DefrayError, LedgerError
 from defray.ledger.audit import audit
+from defray.ledger.beside import KeptAnswer
 from defray.ledger.memory import MemoryLedger, MemoryTransaction
 from defray.ledger.records import Arrival, Release, Terms
 from defray.ledger.sqlite import SqliteLedger
 from defray.ledger.store import Ledger, Transaction, View
 from tests.ledger.forks import in_child
-from tests.ledger.makers import DOMAIN, derive, release, terms
+from tests.ledger.makers import DOMAIN, NOON, derive, release, terms, token
+from tests.strategies import changes, likely
 
 NAMES = ("a", "b", "c")
 MARKS = (b"\xaa" * 16, b"\xbb" * 16)
@@ -38,10 +41,17 @@ releases = st.tuples(
     st.lists(st.sampled_from([(MARKS[0], "1/50", "1/20"), (MARKS[1], "1/9", "1/2")]), max_size=1),
 )
 arrivals = st.tuples(st.just("arrive"), st.sampled_from(MARKS), st.sampled_from([0, 0, 0, 1]))
+enrolments = st.tuples(st.just("enrol"), changes(), st.booleans())
+IDS = ("aa0001", "aa0002", "aa0003")
 steps = st.one_of(
     releases,
     releases,
     arrivals,
+    enrolments,
+    enrolments,
+    st.tuples(st.just("issue"), st.sampled_from(IDS), st.sampled_from(["ana", "ben"])),
+    st.tuples(st.just("revoke"), st.sampled_from(IDS)),
+    st.tuples(st.just("keep"), st.sampled_from(["ana", "ben"]), st.integers(0, 20)),
     st.just(("epoch",)),
     st.just(("fail",)),
     st.sampled_from([("end",), ("look",), ("look",), ("look",)]),
@@ -60,6 +70,10 @@ def seen(view: View) -> tuple[Any, ...]:
         view.known(KEYS),
         view.known(KEYS[:1]),
         [view.arrivals(after, newest) for after in (0, 1, 3) for newest in (1, 2, 100)],
+        list(view.principals().items()),
+        view.tokens(),
+        [view.token(token(id_).hash) for id_ in IDS],
+        [view.answered(name, str(key)) for name in ("ana", "ben") for key in range(3)],
     )
 
 
@@ -73,6 +87,16 @@ def take(transaction: Transaction, step: tuple[Any, ...], version: int) -> Any:
             before = transaction.arrivals(0, 1)
             number = (before[0].number if before else 0) + 1 + skipped
             return transaction.arrive(Arrival(number, mark, 0.5, 0.25, 1.0, float(number), None))
+        case ("enrol", change, as_likely):
+            before = transaction.principals()
+            return transaction.enrol(likely(change, before) if as_likely else change)
+        case ("issue", id_, name):
+            return transaction.issue(token(id_, name))
+        case ("revoke", id_):
+            return transaction.revoke(id_, NOON)
+        case ("keep", name, day):
+            at = NOON + timedelta(days=day)
+            return transaction.keep_answer(KeptAnswer(name, str(day % 3), "0" * 64, at, f"{day}"))
         case ("epoch",):
             return transaction.open_epoch("print", DOMAIN)
         case ("end",):

@@ -10,14 +10,19 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
 from defray.core.amounts import QUANTA
+from defray.core.principals import Enrolment
+from defray.ledger.beside import KeptAnswer
 from defray.ledger.records import Release
 from defray.ledger.store import Ledger
 from tests.contract.ledgers import DURABLE
-from tests.ledger.makers import DOMAIN, REGIONS, by_cell, release, spend, terms
+from tests.ledger.makers import DOMAIN, NOON, REGIONS, by_cell, release, spend, terms
 
 CHARGE = QUANTA // 2
+THIRD = Fraction(1, 3)
 
 
 def say(*words: object) -> None:
@@ -76,6 +81,50 @@ def run_contend(open_: Callable[[], Ledger], count: str, how: str = "everywhere"
     for outcome in outcomes:
         say(outcome)
     ledger.close()
+
+
+def run_enrol(open_: Callable[[], Ledger], count: str) -> None:
+    """So many threads each add an analyst with a third of the contract, if it still fits."""
+    ledger = open_()
+    say("ready")
+    sys.stdin.readline()
+
+    def one(i: int) -> str:
+        with ledger.transaction() as transaction:
+            if transaction.principals().reserve < THIRD:
+                return "refused"
+            name = f"p{os.getpid()}.{i}"
+            return f"granted {transaction.enrol(Enrolment('add', name, 'analyst', THIRD))}"
+
+    for outcome in in_threads(one, int(count)):
+        say(outcome)
+    ledger.close()
+
+
+def run_answer(open_: Callable[[], Ledger], count: str) -> None:
+    """So many threads each ask the same under one key: who comes first pays, all others get that answer."""
+    ledger = open_()
+    say("ready")
+    sys.stdin.readline()
+
+    def one(i: int) -> str:
+        with ledger.transaction() as transaction:
+            kept = transaction.answered("ana", "key")
+            if kept is not None:
+                return f"again {kept[1]}"
+            seq = transaction.append(release(sigmas=(20.0,)))
+            document = f"{os.getpid()}.{i}"
+            transaction.keep_answer(KeptAnswer("ana", "key", "0" * 64, NOON, document))
+            return f"paid {document} {seq}"
+
+    for outcome in in_threads(one, int(count)):
+        say(outcome)
+    ledger.close()
+
+
+def in_threads(work: Callable[[int], str], count: int) -> list[str]:
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(work, range(count)))
 
 
 def run_create(open_: Callable[[], Ledger]) -> None:
@@ -157,6 +206,8 @@ def main() -> None:
     commands: dict[str, Callable[..., None]] = {
         "contend": run_contend,
         "create": run_create,
+        "enrol": run_enrol,
+        "answer": run_answer,
         "spend": run_spend,
         "born": run_born,
         "fill": run_fill,

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
+from defray.access import Access
+from defray.core.principals import Role
 from defray.service.app import build
 from defray.service.limits import Limits
 from defray.session import Session
-from tests.service.standin import Doors, Shared
+from tests.service.standin import Shared
 from tests.tables import open_session, people, slow_session, write_contract, write_people
 
 COUNT = "SELECT COUNT(*) FROM people"
@@ -33,14 +35,18 @@ class House:
     tokens: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.access = Doors()
-        for name, role, share in (
-            ("ana", "analyst", Fraction(1, 2)),
-            ("ben", "analyst", Fraction(1, 4)),
+        self.ledger = self.session._engine.ledger
+        self.access = Access(self.ledger)
+        there = {principal.name for principal in self.access.analysts()}
+        people: tuple[tuple[str, Role, Any], ...] = (
+            ("ana", "analyst", "1/2"),
+            ("ben", "analyst", "1/4"),
             ("cat", "curator", None),
-        ):
-            self.access.add(name, role, share)
-            self.tokens[name], _ = self.access.issue(name, None, None)
+        )
+        for name, role, share in people:
+            if name not in there:
+                self.access.add(name, role, share)
+            self.tokens[name], _ = self.access.issue(name)
         self.app = build(Shared(self.session, self.access), self.access, self.limits)
         self.client = TestClient(self.app)
 
@@ -66,16 +72,36 @@ class House:
                 return job
             time.sleep(0.01)
 
-    def expired(self, who: str) -> tuple[str, Any]:
+    def expired(self, who: str) -> str:
         """A token that has expired."""
-        text, token = self.access.issue(who, None, dt.timedelta(microseconds=1))
-        return text, token
+        then = dt.datetime.now(dt.UTC) - dt.timedelta(days=2)
+        return Access(self.ledger, lambda: then).issue(who, expires=dt.timedelta(days=1))[0]
 
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
     """A fresh house."""
     with people(tmp_path, "rho = 1", 2_000) as session:
+        house = House(session)
+        with house.client:
+            yield house
+
+
+@pytest.fixture
+def logging_kept() -> Iterator[None]:
+    """Loggers are afterwards as they were."""
+    loggers = [logging.getLogger(name) for name in ("defray", "uvicorn.error")]
+    before = [(logger.handlers, logger.propagate, logger.level) for logger in loggers]
+    yield
+    for logger, (handlers, propagate, level) in zip(loggers, before, strict=True):
+        logger.handlers, logger.propagate = handlers, propagate
+        logger.setLevel(level)
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A house for tests that spend nothing and change nobody: several share it."""
+    with people(tmp_path_factory.mktemp("calm"), "rho = 1", 2_000) as session:
         house = House(session)
         with house.client:
             yield house

@@ -29,12 +29,12 @@ def test_a_quote_is_the_charge_and_free(house: House):
     assert house.ask("ana").json()["charged_rho"] == quote["charged_rho"]
 
 
-def test_a_dry_run_is_marked_and_spends_nothing(house: House):
+def test_a_dry_run_is_marked_and_spends_nothing(calm: House):
     body = {"sql": COUNT, "within": 50, "dry_run": True}
-    told = house.send("ana", "POST", "/ask", body).json()
-    assert told == house.session.ask(COUNT, within=50, dry_run=True).to_dict()
+    told = calm.send("ana", "POST", "/ask", body).json()
+    assert told == calm.session.ask(COUNT, within=50, dry_run=True).to_dict()
     assert told["dry_run"] and told["charged_rho"] == 0
-    assert house.get("ana", "/balance").json()["spent_rho"] == 0
+    assert calm.get("ana", "/balance").json()["spent_rho"] == 0
 
 
 def test_lists_are_priced_in_order_and_together(house: House):
@@ -64,8 +64,8 @@ def test_lists_are_priced_in_order_and_together(house: House):
         (COUNT + " ERROR WITHIN 50 AT CONFIDENCE 95%", {}, "WITHIN 50"),
     ],
 )
-def test_all_ways_of_saying_how_accurate(house: House, sql: str, more: dict[str, Any], told: str):
-    quote = house.send("ana", "POST", "/quote", {"sql": sql, **more}).json()
+def test_all_ways_of_saying_how_accurate(calm: House, sql: str, more: dict[str, Any], told: str):
+    quote = calm.send("ana", "POST", "/quote", {"sql": sql, **more}).json()
     assert told in quote["question"]
 
 
@@ -128,11 +128,11 @@ def test_the_spelling_of_json_does_not_matter(house: House):
 
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "x" * 129, "é"])
-def test_keys_that_are_none(house: House, key: str):
-    got = house.client.post(
+def test_keys_that_are_none(calm: House, key: str):
+    got = calm.client.post(
         "/v1/ask",
         json={"sql": COUNT, "within": 50},
-        headers={**house.headers("ana"), "Idempotency-Key": key.encode("latin-1")},
+        headers={**calm.headers("ana"), "Idempotency-Key": key.encode("latin-1")},
     )
     assert (got.status_code, got.json()["code"]) == (422, "bad-input")
 

@@ -75,8 +75,8 @@ def test_revoking_one(house: House):
         ("DELETE", "/tokens/00000000", None, 404),
     ],
 )
-def test_mistakes_are_told(house: House, method: str, path: str, body: object, status: int):
-    got = house.send("cat", method, path, body)
+def test_mistakes_are_told(calm: House, method: str, path: str, body: object, status: int):
+    got = calm.send("cat", method, path, body)
     assert (got.status_code, got.json()["status"]) == (status, status)
 
 

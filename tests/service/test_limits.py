@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from defray.errors import BadInput, Throttled
-from defray.service.limits import Buckets, Limits
+from defray.service.limits import AtOnce, Buckets, Limits
 from tests.service.conftest import COUNT, House
 from tests.tables import people
 
@@ -67,9 +68,19 @@ def test_asks_and_reads_are_limited_apart_with_retry_after(tmp_path: Path):
             assert house.get("ben", "/contract").status_code == 200
 
 
-def test_a_body_is_bounded_declared_or_not(house: House):
-    most = house.limits.body_bytes
-    headers = house.headers("ana", **JSON)
+def test_requests_at_work_are_bounded_for_each_name():
+    reading = AtOnce(2)
+    for _ in range(2):  # and no more are counted as at work than are
+        with ExitStack() as held:
+            for name in ("ana", "ana", "ben"):
+                held.enter_context(reading.one_of(name))
+            with pytest.raises(Throttled):
+                held.enter_context(reading.one_of("ana"))
+
+
+def test_a_body_is_bounded_declared_or_not(calm: House):
+    most = calm.limits.body_bytes
+    headers = calm.headers("ana", **JSON)
     text = b'{"sql": "' + b"x" * most + b'"}'
 
     def parts() -> Iterator[bytes]:
@@ -77,39 +88,39 @@ def test_a_body_is_bounded_declared_or_not(house: House):
             yield text[start : start + 50_000]
 
     for content in (text, parts()):
-        got = house.client.post("/v1/ask", content=content, headers=headers)
+        got = calm.client.post("/v1/ask", content=content, headers=headers)
         assert (got.status_code, got.json()["code"]) == (413, "body-too-large")
         assert got.headers["content-type"] == "application/problem+json"
     declared = {**headers, "content-length": "9" * 30}
-    assert house.client.post("/v1/ask", content=b"{}", headers=declared).status_code == 413
+    assert calm.client.post("/v1/ask", content=b"{}", headers=declared).status_code == 413
 
 
-def test_sql_is_bounded_by_the_library(house: House):
-    got = house.ask("ana", COUNT + " " * 70_000)
+def test_sql_is_bounded_by_the_library(calm: House):
+    got = calm.ask("ana", COUNT + " " * 70_000)
     assert (got.status_code, got.json()["code"]) == (422, "query-refused")
 
 
-def test_lists_are_bounded(house: House):
-    many = [COUNT] * (house.limits.questions + 1)
+def test_lists_are_bounded(calm: House):
+    many = [COUNT] * (calm.limits.questions + 1)
     for path, body in (
         ("/quotes", {"questions": many, "within": 50}),
         ("/ask", {"sql": COUNT, "within": 50, "among": many}),
         ("/quote", {"sql": COUNT, "within": 50, "among": many}),
     ):
-        got = house.send("ana", "POST", path, body)
+        got = calm.send("ana", "POST", path, body)
         assert (got.status_code, got.json()["code"]) == (422, "bad-input")
 
 
 @pytest.mark.parametrize("sane", ["a", "req-1.2_3", "x" * 64])
-def test_a_sane_request_id_is_taken_over(house: House, sane: str):
-    got = house.client.get("/v1/health", headers={"X-Request-Id": sane})
+def test_a_sane_request_id_is_taken_over(calm: House, sane: str):
+    got = calm.client.get("/v1/health", headers={"X-Request-Id": sane})
     assert got.headers["x-request-id"] == sane
 
 
 @pytest.mark.parametrize("odd", ["", "x" * 65, "a b", 'a"b', "{}", "a;b"])
-def test_another_one_is_replaced(house: House, odd: str):
+def test_another_one_is_replaced(calm: House, odd: str):
     first, second = (
-        house.client.get("/v1/health", headers={"X-Request-Id": odd}).headers["x-request-id"]
+        calm.client.get("/v1/health", headers={"X-Request-Id": odd}).headers["x-request-id"]
         for _ in range(2)
     )
     assert odd not in (first, second)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,21 +13,11 @@ from tests.service.conftest import House
 
 
 @pytest.fixture
-def written() -> Iterator[io.StringIO]:
+def written(logging_kept: None) -> io.StringIO:
     """What is logged, as in a service that runs."""
-    names = ("defray", "uvicorn.error")
-    before = {
-        name: (logger.handlers, logger.propagate, logger.level)
-        for name in names
-        if (logger := logging.getLogger(name))
-    }
     stream = io.StringIO()
     logs.to(stream)
-    yield stream
-    for name, (handlers, propagate, level) in before.items():
-        logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = handlers, propagate
-        logger.setLevel(level)
+    return stream
 
 
 def lines(stream: io.StringIO) -> list[dict[str, object]]:

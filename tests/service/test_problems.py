@@ -77,9 +77,9 @@ def problem(got: Any, status: int, code: str) -> dict[str, Any]:
     return told
 
 
-def test_sql_is_refused_with_its_place_and_the_nearest_form(house: House):
+def test_sql_is_refused_with_its_place_and_the_nearest_form(calm: House):
     told = problem(
-        house.ask("ana", "SELECT COUNT(*) FROM people WHERE agee > 3"), 422, "query-refused"
+        calm.ask("ana", "SELECT COUNT(*) FROM people WHERE agee > 3"), 422, "query-refused"
     )
     assert "^" in told["caret"]
     assert told["start"] < told["end"]
@@ -103,8 +103,8 @@ def test_sql_is_refused_with_its_place_and_the_nearest_form(house: House):
         ([], "body"),
     ],
 )
-def test_a_body_of_another_form_is_refused_by_its_field(house: House, body: Any, where: str):
-    told = problem(house.send("ana", "POST", "/ask", body), 422, "bad-input")
+def test_a_body_of_another_form_is_refused_by_its_field(calm: House, body: Any, where: str):
+    told = problem(calm.send("ana", "POST", "/ask", body), 422, "bad-input")
     assert told["problems"][0]["where"] == where
     assert told["detail"].startswith(where)
 
@@ -116,44 +116,44 @@ def test_a_body_of_another_form_is_refused_by_its_field(house: House, body: Any,
      b'{"sql": "x", "within": ' + b"9" * 5000 + b"}", b'{"sql": "x", "timeout": Infinity}',
      b'{"sql": "SELECT COUNT(*) FROM people", "within": {"\\ud800": 5}}'],
 )  # fmt: skip
-def test_a_body_that_is_no_text_of_json_is_refused(house: House, text: bytes):
-    headers = house.headers("ana", **JSON)
-    got = house.client.post("/v1/ask", content=text, headers=headers)
+def test_a_body_that_is_no_text_of_json_is_refused(calm: House, text: bytes):
+    headers = calm.headers("ana", **JSON)
+    got = calm.client.post("/v1/ask", content=text, headers=headers)
     assert got.headers["content-type"] == "application/problem+json"
     assert got.status_code == 422
 
 
-def test_refusals_say_what_fits(house: House):
-    told = problem(house.ask("ana", within=0.001), 409, "budget-exceeded")
+def test_refusals_say_what_fits(calm: House):
+    told = problem(calm.ask("ana", within=0.001), 409, "budget-exceeded")
     assert told["best"]["count"]
     assert told["remaining"] == 1
     body = {"sql": COUNT, "within": 50, "max_rho": 1e-9}
-    problem(house.send("ana", "POST", "/ask", body), 409, "max-rho-exceeded")
-    assert house.get("ana", "/balance").json()["spent_rho"] == 0
+    problem(calm.send("ana", "POST", "/ask", body), 409, "max-rho-exceeded")
+    assert calm.get("ana", "/balance").json()["spent_rho"] == 0
 
 
-def test_unknown_routes_methods_and_media_types(house: House):
-    problem(house.get("ana", "/nothing"), 404, "not-found")
-    problem(house.client.get("/"), 404, "not-found")
-    problem(house.get("ana", "/ask/"), 404, "not-found")
-    told = house.get("ana", "/ask")
+def test_unknown_routes_methods_and_media_types(calm: House):
+    problem(calm.get("ana", "/nothing"), 404, "not-found")
+    problem(calm.client.get("/"), 404, "not-found")
+    problem(calm.get("ana", "/ask/"), 404, "not-found")
+    told = calm.get("ana", "/ask")
     problem(told, 405, "method-not-allowed")
     assert told.headers["allow"] == "POST"
-    headers = house.headers("ana")
-    got = house.client.post("/v1/ask", data={"sql": COUNT}, headers=headers)
+    headers = calm.headers("ana")
+    got = calm.client.post("/v1/ask", data={"sql": COUNT}, headers=headers)
     assert "application/json" in problem(got, 415, "unsupported-media-type")["hint"]
 
 
-def test_queries_and_paths_of_another_form(house: House):
+def test_queries_and_paths_of_another_form(calm: House):
     for path in ("/history?limit=0", "/history?limit=x", "/jobs/nothing", "/balance?within=x"):
-        assert problem(house.get("ana", path), 422, house.get("ana", path).json()["code"])
-    problem(house.get("ana", "/history?cursor=%00%ff"), 422, "bad-input")
-    problem(house.get("ana", "/balance?by=nothing"), 404, "not-found")
-    told = problem(house.get("ana", "/balance?bye=sex"), 422, "bad-input")
+        assert problem(calm.get("ana", path), 422, calm.get("ana", path).json()["code"])
+    problem(calm.get("ana", "/history?cursor=%00%ff"), 422, "bad-input")
+    problem(calm.get("ana", "/balance?by=nothing"), 404, "not-found")
+    told = problem(calm.get("ana", "/balance?bye=sex"), 422, "bad-input")
     assert "'bye'" in told["detail"]
     assert told["hint"] == "there are by, confidence, within"
-    problem(house.get("ana", "/me?x"), 422, "bad-input")
-    problem(house.get("ana", "/answers/%2e%2e"), 404, "not-found")
+    problem(calm.get("ana", "/me?x"), 422, "bad-input")
+    problem(calm.get("ana", "/answers/%2e%2e"), 404, "not-found")
 
 
 class Broken:

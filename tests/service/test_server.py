@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +29,13 @@ class Running:
     process: subprocess.Popen[str]
     url: str
     tokens: dict[str, str]
+    http: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=60))
 
     def ask(self, who: str = "ana", sql: str = COUNT, **headers: str) -> httpx.Response:
-        return httpx.post(
+        return self.http.post(
             f"{self.url}/v1/ask",
             json={"sql": sql, "within": 50},
             headers={"Authorization": f"Bearer {self.tokens[who]}", **headers},
-            timeout=60,
         )
 
     def said(self) -> dict[str, Any]:
@@ -148,4 +148,4 @@ def test_a_port_that_is_taken_is_told():
 
 def metrics(server: Running) -> str:
     headers = {"Authorization": f"Bearer {server.tokens['cat']}"}
-    return httpx.get(f"{server.url}/v1/metrics", headers=headers).text
+    return server.http.get(f"{server.url}/v1/metrics", headers=headers).text

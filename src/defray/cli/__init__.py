@@ -25,8 +25,8 @@ UNWRITTEN = 74
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    0 done, 2 bad input, 3 refused, 4 data, 5 ledger, 6 a missing extra, 70 a fault of Defray, 130 stopped
-    by Ctrl-C, 74 the output could not be written, 141 whoever read it left early.
+    0 done, 2 bad input, 3 refused, 4 data, 5 ledger, 6 a missing extra, 7 not allowed, 70 a fault of
+    Defray, 130 stopped by Ctrl-C, 74 the output could not be written, 141 whoever read it left early.
     """
     _open_standard_streams()
     tokens = list(sys.argv[1:] if arguments is None else arguments)

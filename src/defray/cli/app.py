@@ -216,7 +216,7 @@ def close(
     tell(certificate, books.show_certificate)
 
 
-# These two are imported when they run, so their help is told here.
+# These are imported when they run, so their help is told here.
 app.command(
     "defray.cli.simulate:simulate",
     group=curating,
@@ -227,6 +227,29 @@ app.command(
     group=curating,
     help="Say which budget a workload needs, and what more or less of it would do.",
 )
+app.command(
+    "defray.cli.serve:serve",
+    group=curating,
+    help="Answer several analysts over HTTP until stopped; each needs a token.",
+)
+
+
+analyst_app = App(
+    name="analyst", help="Say who may ask: people, their shares and tokens.", group=curating
+)
+app.command(analyst_app)
+for _name, _help in {
+    "add": "Add an analyst, or another curator, with a first token.",
+    "list": "Everybody, what is unassigned, and all tokens.",
+    "suspend": "Stop all tokens of somebody, until resumed.",
+    "resume": "Let somebody who was suspended go on.",
+    "share": "Give an analyst another share of the contract.",
+    "issue": "Give somebody one more token.",
+    "rotate": "Give somebody a new token and revoke all others.",
+    "revoke": "Stop one token for ever, by its id.",
+}.items():
+    _where = "list_" if _name == "list" else _name
+    analyst_app.command(f"defray.cli.analysts:{_where}", name=_name, help=_help)
 
 
 # -- the analyst -----------------------------------------------------------------------------------

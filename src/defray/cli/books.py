@@ -24,8 +24,10 @@ from defray.config.opening import ledger_path, open_ledger
 from defray.core.column import Column
 from defray.core.contract import RELATION, Contract
 from defray.core.numbers import show_number
+from defray.core.principals import NOBODY, Principals
 from defray.core.zcdp import epsilon_for
 from defray.errors import LedgerError
+from defray.ledger.beside import Token
 from defray.ledger.records import PURSES, Arrival, Entry, Epoch, Known, Purse, Terms
 from defray.ledger.store import Ledger
 from defray.standing import check_promises, standings
@@ -63,6 +65,12 @@ class Unwritten:
         return [Known(Fraction(0), Fraction(0), 0, 0, 0) for _ in keys]
 
     def arrivals(self, after: int, newest: int) -> list[Arrival]:
+        return []
+
+    def principals(self) -> Principals:
+        return NOBODY
+
+    def tokens(self) -> list[Token]:
         return []
 
     def entries(self, start: int = 1) -> Iterator[Entry]:

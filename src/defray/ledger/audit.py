@@ -14,9 +14,10 @@ from fractions import Fraction
 from typing import Any, Final
 
 from defray.core.amounts import QUANTA, rho_of
+from defray.core.principals import NOBODY, Enrolment, Principals
 from defray.errors import LedgerBusy, LedgerCorrupt
 from defray.ledger.accounts import Account, Folds, unpaid_in
-from defray.ledger.checks import arrival_fault, faults, fold, fold_arrival, misfit
+from defray.ledger.checks import arrival_fault, enrolled, faults, fold, fold_arrival, misfit
 from defray.ledger.records import (
     GENESIS,
     PURSES,
@@ -117,6 +118,7 @@ class _Replay:
     releases: int = 0
     epochs: int = 0
     arrivals: int = 0
+    principals: Principals = field(default_factory=lambda: NOBODY)
     terms: Terms | None = None
     epoch: Epoch | None = None
     closed: bool = False
@@ -169,6 +171,14 @@ class _Replay:
             self.arrivals = arrival.number
             fold_arrival(self.known, arrival, seq)
             return arrival.to_json()
+        if kind == "principal":
+            change = Enrolment.from_json(body)
+            after = enrolled(self.principals, change)
+            if isinstance(after, str):
+                self.report(seq, after)
+            else:
+                self.principals = after
+            return change.to_json()
         if kind == "epoch":
             epoch = Epoch.from_json(body)
             self.epochs += 1

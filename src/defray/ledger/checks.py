@@ -13,7 +13,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from defray.core.amounts import QUANTA
-from defray.errors import LedgerCorrupt, LedgerError
+from defray.core.principals import Enrolment, Principals
+from defray.core.principals import enrolled as principals_after
+from defray.errors import BadInput, LedgerCorrupt, LedgerError
 from defray.ledger.accounts import Account, dearest
 from defray.ledger.records import PURSES, UNKNOWN, Arrival, Known, Paid, Release, Terms
 from defray.support.known import credited
@@ -40,6 +42,14 @@ def append_refused(what: str, **context: str) -> LedgerCorrupt:
         hint="This is a fault of the caller; nothing was kept.",
         **context,
     )
+
+
+def enrolled(principals: Principals, change: Enrolment) -> Principals | str:
+    """The principals once a change is appended, or why it may not be."""
+    try:
+        return principals_after(principals, change)
+    except BadInput as error:
+        return error.message
 
 
 def check_terms(terms: Terms) -> None:

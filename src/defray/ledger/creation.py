@@ -16,9 +16,10 @@ from defray.ledger import files
 from defray.ledger.checks import check_terms
 from defray.ledger.paid import Memo
 from defray.ledger.pool import Connection
+from defray.ledger.reading import UNREADABLE, unreadable
 from defray.ledger.records import Terms, canonical
 from defray.ledger.schema import APPLICATION, Step, advance
-from defray.ledger.session import UNREADABLE, SqliteTransaction, unreadable
+from defray.ledger.session import SqliteTransaction
 
 
 def connect(path: Path, timeout: float, *, writable: bool) -> Connection:
@@ -95,8 +96,9 @@ def stored_secret(sql: sqlite3.Connection, path: Path) -> bytes:
     return row[0]
 
 
-def compare(ledger: Terms, contract: Terms, path: Path, *, untouched: bool) -> None:
-    """LedgerMismatch unless the terms agree; ``untouched``: nothing was released under the old ones."""
+def compare(ledger: Terms, contract: Terms, path: Path, *, untouched: bool, peopled: bool) -> None:
+    """LedgerMismatch unless the terms agree; ``untouched``: nothing was released under the old ones,
+    ``peopled``: there are principals."""
     old, new = (dict(_flat(json.loads(canonical(terms.to_json())))) for terms in (ledger, contract))
     differing = [
         {"term": name, "ledger": old.get(name), "contract": new.get(name)}
@@ -111,7 +113,8 @@ def compare(ledger: Terms, contract: Terms, path: Path, *, untouched: bool) -> N
         raise LedgerMismatch(
             f"The ledger {path} was made under other terms: {listed}.",
             hint=(
-                f"Nothing was released under the old terms: delete {path} to start under the new ones."
+                f"Nothing was released under the old terms: delete {path} to start under the new ones"
+                f"{', and add its analysts again' if peopled else ''}."
                 if untouched
                 else "Restore the contract's terms, or start a new ledger for a new contract."
             ),

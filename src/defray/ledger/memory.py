@@ -2,10 +2,7 @@
 
 NOT durable: what was spent is forgotten with the process, so no contract can choose it.  Otherwise it keeps
 every promise of :mod:`defray.ledger.store`: one chain of entries, the same checks, serialised transactions,
-readings of one moment.
-
-What is known of a functional is kept as a trail, one state for every commit that changed it.  A reading
-takes from each trail the newest state that is not younger than itself, so it costs no copy and blocks nobody.
+readings of one moment (:mod:`defray.ledger.moments`).
 """
 
 from __future__ import annotations
@@ -13,147 +10,47 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import Any, NoReturn, Self
 
+from defray.core.principals import Enrolment
 from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError
-from defray.ledger.accounts import Account, Folds, unpaid_in
+from defray.ledger.accounts import Account, Folds
+from defray.ledger.beside import (
+    KeptAnswer,
+    Token,
+    answer_fault,
+    oldest_kept,
+    revoked,
+    token_fault,
+)
 from defray.ledger.checks import (
     admitted,
     append_refused,
     arrival_fault,
     check_terms,
     ended,
+    enrolled,
     fold,
     fold_arrival,
     folded,
 )
-from defray.ledger.records import (
-    GENESIS,
-    UNKNOWN,
-    Arrival,
-    Entry,
-    Epoch,
-    Known,
-    Purse,
-    Release,
-    Terms,
-)
-
-if TYPE_CHECKING:
-    from defray.support.charges import Charges
-
-
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """The ledger after the entry ``seq``.  ``floor`` is the seq of the newest epoch: states up to it are of
-    earlier data versions.  ``arrived`` counts the arrivals."""
-
-    accounts: Mapping[Purse, Account]
-    seq: int = 0
-    head: str = GENESIS
-    epoch: Epoch | None = None
-    floor: int = 0
-    arrived: int = 0
-    closed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """All that was ever committed; it only grows."""
-
-    entries: list[Entry] = field(default_factory=list)
-    arrivals: list[Arrival] = field(default_factory=list)
-    releases: list[int] = field(default_factory=list)
-    trails: dict[bytes, list[Known]] = field(default_factory=dict)
-
-
-class MemoryView:
-    """One moment of the ledger: nothing that is committed later is seen."""
-
-    def __init__(self, kept: _Kept, moment: _Moment) -> None:
-        self._kept = kept
-        self._moment = moment
-        self._ended = False
-
-    @property
-    def _now(self) -> _Moment:
-        if self._ended:
-            raise LedgerError("A reading of the ledger was used after its end.")
-        return self._moment
-
-    def finish(self) -> None:
-        """Nothing can be read through this object any more."""
-        self._ended = True
-
-    @property
-    def seq(self) -> int:
-        return self._moment.seq
-
-    @property
-    def head(self) -> str:
-        return self._moment.head
-
-    @property
-    def closed(self) -> bool:
-        return self._moment.closed
-
-    @property
-    def epoch(self) -> Epoch | None:
-        return self._now.epoch
-
-    def spent(self, purse: Purse) -> int:
-        return self._account(purse).spent
-
-    def charges(self, purse: Purse) -> Charges:
-        return self._account(purse).charges(self._unpaid)
-
-    def releases(self, after: int) -> list[tuple[int, Release]]:
-        now, log = self._now, self._kept
-        seqs = log.releases[bisect_right(log.releases, max(after, now.floor)) :]
-        return [(seq, _release(log.entries[seq - 1])) for seq in seqs if seq <= now.seq]
-
-    def _account(self, purse: Purse) -> Account:
-        return self._now.accounts.get(purse, Account())
-
-    def _unpaid(self) -> Charges:
-        return unpaid_in(self._now.epoch)
-
-    def known(self, keys: Sequence[bytes]) -> list[Known]:
-        now, trails = self._now, self._kept.trails
-        return [_state(trails.get(key, ()), now) for key in keys]
-
-    def arrivals(self, after: int, newest: int) -> list[Arrival]:
-        arrived = self._now.arrived
-        return self._kept.arrivals[max(after, arrived - newest, 0) : arrived]
-
-    def arrival(self, seq: int) -> Arrival:
-        return Arrival.from_json(self._kept.entries[seq - 1].read())
-
-
-def _state(trail: Sequence[Known], now: _Moment) -> Known:
-    for known in reversed(trail):
-        if known.last <= now.seq:
-            return known if known.last > now.floor else UNKNOWN
-    return UNKNOWN
-
-
-def _release(entry: Entry) -> Release:
-    return Release.from_json(entry.read())
+from defray.ledger.moments import Committed, MemoryView, Moment, release_of, state_at
+from defray.ledger.records import UNKNOWN, Arrival, Entry, Epoch, Known, Release, Terms
 
 
 class MemoryTransaction(MemoryView):
     """The one writer of the moment.  What it adds is its own until :meth:`commit`; a failed step spoils it:
     it can only be abandoned."""
 
-    def __init__(self, kept: _Kept, moment: _Moment, terms: Terms) -> None:
+    def __init__(self, kept: Committed, moment: Moment, terms: Terms) -> None:
         super().__init__(kept, moment)
         self._terms = terms
-        self._added = _Kept()
+        self._added = Committed()
         self._known: dict[bytes, Known] = {}
         self._spoiled = False
 
@@ -175,7 +72,7 @@ class MemoryTransaction(MemoryView):
     def releases(self, after: int) -> list[tuple[int, Release]]:
         first = max(after, self._now.floor)
         own = [entry for entry in self._added.entries if entry.seq in self._added.releases]
-        added = [(entry.seq, _release(entry)) for entry in own if entry.seq > first]
+        added = [(entry.seq, release_of(entry)) for entry in own if entry.seq > first]
         return [*super().releases(after), *added]
 
     def append(self, release: Release) -> int:
@@ -212,6 +109,38 @@ class MemoryTransaction(MemoryView):
         self._done(epoch=epoch, floor=seq, accounts=accounts)
         return epoch
 
+    def enrol(self, change: Enrolment) -> int:
+        now = self._write()
+        after = enrolled(now.principals, change)
+        if isinstance(after, str):
+            self._fail(after)
+        self._add("principal", change.to_json())
+        return self._done(principals=after)
+
+    def issue(self, token: Token) -> None:
+        now = self._change()
+        wrong = token_fault(token, now.principals, now.tokens.values())
+        if wrong is not None:
+            self._fail(wrong)
+        self._changed(tokens={**now.tokens, token.id: token})
+
+    def revoke(self, id: str, at: datetime) -> None:
+        now = self._change()
+        after = revoked(now.tokens, id, at)
+        if isinstance(after, str):
+            self._fail(after)
+        self._changed(tokens={**now.tokens, id: after})
+
+    def keep_answer(self, answer: KeptAnswer) -> None:
+        now = self._change()
+        place = answer.principal, answer.key
+        wrong = answer_fault(answer, now.principals, kept=place in now.answered)
+        if wrong is not None:
+            self._fail(wrong)
+        oldest = oldest_kept(answer.at)
+        kept = {where: old for where, old in now.answered.items() if old.at >= oldest}
+        self._changed(answered={**kept, place: answer})
+
     def end(self) -> int:
         self._write()
         self._add("close", {"kind": "close"})
@@ -231,7 +160,7 @@ class MemoryTransaction(MemoryView):
                 hint="This is a fault of the caller; nothing was kept.",
             )
 
-    def commit(self) -> _Moment:
+    def commit(self) -> Moment:
         """Keep what was added; returns the moment that is to be published."""
         kept = self._kept
         kept.entries.extend(self._added.entries)
@@ -241,21 +170,30 @@ class MemoryTransaction(MemoryView):
             kept.trails.setdefault(key, []).append(known)
         return self._moment
 
-    def _write(self) -> _Moment:
+    def _write(self) -> Moment:
+        """A step that writes to the log begins."""
+        now = self._now
+        if now.closed and not self._spoiled:
+            raise ended()
+        return self._change()
+
+    def _change(self) -> Moment:
         """A step begins: the transaction is spoiled until the step is done."""
         now = self._now
         if self._spoiled:
             self._fail("an earlier step of this transaction failed")
-        if now.closed:
-            raise ended()
         self._spoiled = True
         return now
 
     def _done(self, **changes: Any) -> int:
+        """The step that wrote the newest entry ends."""
         entry = self._added.entries[-1]
-        self._moment = replace(self._moment, seq=entry.seq, head=entry.hash, **changes)
-        self._spoiled = False
+        self._changed(seq=entry.seq, head=entry.hash, **changes)
         return entry.seq
+
+    def _changed(self, **changes: Any) -> None:
+        self._moment = replace(self._moment, **changes)
+        self._spoiled = False
 
     def _add(self, kind: str, body: Mapping[str, Any]) -> int:
         try:
@@ -285,13 +223,13 @@ class MemoryLedger:
         self._timeout = timeout
         self._secret = secrets.token_bytes(32)
         self._notes: dict[str, str] = {}
-        self._kept = _Kept()
+        self._kept = Committed()
         self._publishing = threading.Lock()
         self._writer = threading.Lock()
         self._owner: int | None = None
         self._closed = False
         self._torn = False
-        first = MemoryTransaction(self._kept, _Moment(dict.fromkeys(terms.caps, Account())), terms)
+        first = MemoryTransaction(self._kept, Moment(dict.fromkeys(terms.caps, Account())), terms)
         first.start()
         self._moment = first.commit()
         self._terms = Terms.from_json(self._kept.entries[0].read())
@@ -334,11 +272,15 @@ class MemoryLedger:
     def folds(self) -> Folds:
         with self._publishing:
             now = self._current()
-            states = ((key, _state(trail, now)) for key, trail in self._kept.trails.items())
+            states = ((key, state_at(trail, now)) for key, trail in self._kept.trails.items())
             known = {key: state for key, state in states if state is not UNKNOWN}
         totals = {str(purse): account.spent for purse, account in now.accounts.items()}
         charges = {str(purse): account.kept() for purse, account in now.accounts.items()}
         return Folds(totals, known, charges)
+
+    def answered(self, principal: str, key: str) -> tuple[str, str] | None:
+        with self.view() as view:
+            return view.answered(principal, key)
 
     def remembered(self, name: str) -> str | None:
         self._current()
@@ -364,7 +306,7 @@ class MemoryLedger:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _current(self) -> _Moment:
+    def _current(self) -> Moment:
         if self._closed:
             raise LedgerError("The ledger in memory was closed.")
         if os.getpid() != self._pid:  # the copy in a child would let the same budget be spent twice

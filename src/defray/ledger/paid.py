@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from defray.core.principals import NOBODY, Principals
 from defray.ledger.accounts import Account, Kept, read, spelled, unpaid_in
 from defray.ledger.records import Epoch, Purse
 
@@ -29,13 +30,15 @@ class Memo:
     """What an open ledger remembers of committed moments, for all threads.  Nothing in it ever changes, and
     all of it is in the file as well.
 
-    ``epochs`` holds the newest epoch by the hash of its entry, ``unpaid`` the cells of its domain.
+    ``epochs`` holds the newest epoch by the hash of its entry, ``unpaid`` the cells of its domain, and
+    ``principals`` those after the newest change of them, with the seq and the hash of its entry.
     ``accounts`` hold the newest that were seen, with the seq of their moment and the counter of their data
     version.
     """
 
     epochs: dict[str, Epoch] = field(default_factory=dict)
     unpaid: tuple[Epoch, Charges] | None = None
+    principals: tuple[int, str, Principals] = (0, "", NOBODY)
     accounts: dict[Purse, tuple[int, int, Account]] = field(default_factory=dict)
 
     def unpaid_in(self, epoch: Epoch | None) -> Charges:

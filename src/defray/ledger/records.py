@@ -7,6 +7,8 @@ hash of its predecessor, so ``sha256(body)`` commits to the whole log before it.
 * ``epoch``    a data version: counter, keyed fingerprint, the declared domain;
 * ``release``  one noisy measurement of a vector of linear functionals of the table;
 * ``arrival``  an ask that needed new budget, granted or not: what a scarce budget is paced by;
+* ``principal``  somebody was added, suspended or resumed, or has another share
+  (:class:`~defray.core.principals.Enrolment`);
 * ``close``    the contract is ended; nothing may follow.
 
 A release measures ``b_i . x + N(0, sigma_i^2)`` for i over its values.  Its ``weights`` say what ``b`` is,

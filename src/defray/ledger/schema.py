@@ -5,6 +5,9 @@ same transaction.  Triggers make the rules hold for every client: the log only g
 ``close``; what was spent stays spent, in all and on every attribute set until a new data version; a cap
 never moves.
 
+``tokens`` and ``answered`` are no part of the log (:mod:`defray.ledger.beside`).  A token is never changed or
+removed, but revoked once; a kept answer never changes, and goes when one comes that is a week younger.
+
 ``charges`` holds what cells have paid from a purse in the newest data version: a row for each charged
 attribute set ("0,3": numbers of columns of the declared domain), numbered in the order in which they came,
 with the seq of the newest release that charged it and the runs of its cells (:mod:`defray.ledger.runs`);
@@ -18,10 +21,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
 from defray.errors import LedgerCorrupt, LedgerError
+from defray.ledger.beside import KEPT_FOR
 from defray.ledger.migrations import fill_first_and_asks
 
 APPLICATION: Final = 0x44465259  # "DFRY"
@@ -86,6 +91,11 @@ _VERSION_2: Final[Step] = (
     fill_first_and_asks,
 )
 
+_CHARGES_REMAIN: Final = """CREATE TRIGGER charges_remain BEFORE DELETE ON charges
+        WHEN OLD.attributes = ''
+            OR (SELECT kind FROM entries ORDER BY seq DESC LIMIT 1) <> 'epoch'
+        BEGIN SELECT RAISE(ABORT, 'what was spent stays spent'); END"""
+
 _VERSION_3: Final[Step] = (
     """CREATE TABLE charges(
         purse TEXT NOT NULL,
@@ -102,14 +112,70 @@ _VERSION_3: Final[Step] = (
             OR (NEW.attributes = '' AND NEW.quanta < OLD.quanta)
             OR (NEW.attributes <> '' AND NEW.last <= OLD.last)
         BEGIN SELECT RAISE(ABORT, 'what was spent stays spent'); END""",
-    """CREATE TRIGGER charges_remain BEFORE DELETE ON charges
-        WHEN OLD.attributes = ''
-            OR (SELECT kind FROM entries ORDER BY seq DESC LIMIT 1) <> 'epoch'
-        BEGIN SELECT RAISE(ABORT, 'what was spent stays spent'); END""",
+    _CHARGES_REMAIN,
     "CREATE INDEX releases ON entries(seq) WHERE kind = 'release'",
 )
 
-STEPS: Final[tuple[Step, ...]] = (_VERSION_1, _VERSION_2, _VERSION_3)
+_VERSION_4: Final[Step] = (
+    # Principals: the log moves again, as it is; the one rule of another table that looks at it, too.
+    "DROP TRIGGER charges_remain",
+    _ENTRIES_1.replace("entries(", "entries_4(").replace(
+        "'close'", "'arrival', 'principal', 'close'"
+    ),
+    "INSERT INTO entries_4 SELECT seq, kind, body, hash FROM entries ORDER BY seq",
+    "DROP TABLE entries",
+    "ALTER TABLE entries_4 RENAME TO entries",
+    *_RULES_OF_ENTRIES,
+    *(
+        f"CREATE INDEX {kind}s ON entries(seq) WHERE kind = '{kind}'"
+        for kind in ("arrival", "release", "principal")
+    ),
+    _CHARGES_REMAIN,
+    # A row is not replaced by an insert either.
+    """CREATE TRIGGER totals_once BEFORE INSERT ON totals
+        WHEN EXISTS (SELECT 1 FROM totals WHERE purse = NEW.purse)
+        BEGIN SELECT RAISE(ABORT, 'what was spent stays spent'); END""",
+    """CREATE TRIGGER charges_go_on BEFORE INSERT ON charges
+        WHEN NEW.last <= (SELECT last FROM charges
+            WHERE purse = NEW.purse AND attributes = NEW.attributes)
+        BEGIN SELECT RAISE(ABORT, 'what was spent stays spent'); END""",
+    """CREATE TABLE tokens(
+        id TEXT PRIMARY KEY,
+        hash BLOB NOT NULL UNIQUE CHECK (typeof(hash) = 'blob' AND length(hash) = 32),
+        principal TEXT NOT NULL,
+        scopes TEXT NOT NULL,
+        made INTEGER NOT NULL CHECK (typeof(made) = 'integer'),
+        expires INTEGER CHECK (typeof(expires) IN ('integer', 'null')),
+        revoked INTEGER CHECK (typeof(revoked) IN ('integer', 'null'))) WITHOUT ROWID""",
+    """CREATE TRIGGER tokens_are_new BEFORE INSERT ON tokens
+        WHEN EXISTS (SELECT 1 FROM tokens WHERE id = NEW.id OR hash = NEW.hash)
+        BEGIN SELECT RAISE(ABORT, 'there is such a token'); END""",
+    """CREATE TRIGGER tokens_stay BEFORE UPDATE ON tokens
+        WHEN OLD.revoked IS NOT NULL OR NEW.revoked IS NULL
+            OR NEW.id IS NOT OLD.id OR NEW.hash IS NOT OLD.hash OR NEW.principal IS NOT OLD.principal
+            OR NEW.scopes IS NOT OLD.scopes OR NEW.made IS NOT OLD.made OR NEW.expires IS NOT OLD.expires
+        BEGIN SELECT RAISE(ABORT, 'a token is revoked once, and never changed'); END""",
+    """CREATE TRIGGER tokens_remain BEFORE DELETE ON tokens
+        BEGIN SELECT RAISE(ABORT, 'a token is revoked, and never removed'); END""",
+    """CREATE TABLE answered(
+        principal TEXT NOT NULL,
+        key TEXT NOT NULL CHECK (length(key) BETWEEN 1 AND 128),
+        request TEXT NOT NULL CHECK (length(request) = 64),
+        at INTEGER NOT NULL CHECK (typeof(at) = 'integer'),
+        document TEXT NOT NULL,
+        PRIMARY KEY (principal, key))""",
+    "CREATE INDEX answered_at ON answered(at)",
+    """CREATE TRIGGER answered_once BEFORE INSERT ON answered
+        WHEN EXISTS (SELECT 1 FROM answered WHERE principal = NEW.principal AND key = NEW.key)
+        BEGIN SELECT RAISE(ABORT, 'a key is answered once'); END""",
+    """CREATE TRIGGER answered_stay BEFORE UPDATE ON answered
+        BEGIN SELECT RAISE(ABORT, 'a kept answer never changes'); END""",
+    f"""CREATE TRIGGER answered_remain BEFORE DELETE ON answered
+        WHEN OLD.at >= (SELECT max(at) FROM answered) - {KEPT_FOR // timedelta(seconds=1)}
+        BEGIN SELECT RAISE(ABORT, 'a kept answer stays for a week'); END""",
+)
+
+STEPS: Final[tuple[Step, ...]] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
 """``STEPS[v]`` turns version v into v + 1.  Version 0 is an empty file.  Only ever append."""
 
 

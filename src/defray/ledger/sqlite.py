@@ -34,16 +34,10 @@ from defray.ledger.creation import (
 )
 from defray.ledger.paid import Memo, stored
 from defray.ledger.pool import Connection, Pool, forked, tainted
+from defray.ledger.reading import KNOWN, UNREADABLE, SqliteView, known_of, unreadable
 from defray.ledger.records import PURSES, Entry, Terms
 from defray.ledger.schema import STEPS, Step, recognise
-from defray.ledger.session import (
-    KNOWN,
-    UNREADABLE,
-    SqliteTransaction,
-    SqliteView,
-    known_of,
-    unreadable,
-)
+from defray.ledger.session import SqliteTransaction
 
 _PAGE: Final = 1000
 _TRIES: Final = 3
@@ -97,7 +91,8 @@ class SqliteLedger:
         try:
             with ledger.view() as view:
                 untouched = not any(view.spent(purse) for purse in PURSES)
-            compare(ledger.terms, terms, place, untouched=untouched)
+                peopled = bool(view.principals())
+            compare(ledger.terms, terms, place, untouched=untouched, peopled=peopled)
         except BaseException:
             ledger.close()
             raise
@@ -190,6 +185,10 @@ class SqliteLedger:
             finally:
                 self._leave(sql, "ROLLBACK")
         return Folds(totals, known, charges)
+
+    def answered(self, principal: str, key: str) -> tuple[str, str] | None:
+        with self.view() as view:
+            return view.answered(principal, key)
 
     def remembered(self, name: str) -> str | None:
         with self._reading() as sql:

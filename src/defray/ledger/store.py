@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from defray.core.principals import Enrolment, Principals
 from defray.ledger.accounts import Folds
+from defray.ledger.beside import KeptAnswer, Token
 from defray.ledger.records import Arrival, Entry, Epoch, Known, Purse, Release, Terms
 
 if TYPE_CHECKING:
@@ -61,6 +64,19 @@ class View(Protocol):
     def arrival(self, seq: int) -> Arrival:
         """The arrival that stands at ``seq``."""
 
+    def principals(self) -> Principals:
+        """Everybody who may ask, or may again, by name, in the order in which they came."""
+
+    def token(self, hash_: bytes) -> Token | None:
+        """The token whose text has that sha256; None if there is none."""
+
+    def tokens(self) -> list[Token]:
+        """All tokens that were ever issued, oldest first, then by id."""
+
+    def answered(self, principal: str, key: str) -> tuple[str, str] | None:
+        """The digest of the request and the document that are kept under a principal's key; None if nothing
+        is."""
+
 
 class Transaction(View, Protocol):
     """A serialised read-decide-append.  Its own appends are visible to its later reads."""
@@ -71,8 +87,8 @@ class Transaction(View, Protocol):
         release is not true to itself: callers decide before they append, so that is a fault, not a
         refusal.
 
-        On a closed contract this, :meth:`open_epoch`, :meth:`arrive` and :meth:`end` raise a plain
-        LedgerError and write nothing: another session may have closed it at any moment."""
+        On a closed contract this, :meth:`open_epoch`, :meth:`arrive`, :meth:`enrol` and :meth:`end` raise a
+        plain LedgerError and write nothing: another session may have closed it at any moment."""
 
     def open_epoch(self, fingerprint: str, domain: object) -> Epoch:
         """Start a new data version.  Functionals of earlier ones are no longer credited.  A row may have
@@ -82,8 +98,24 @@ class Transaction(View, Protocol):
         """Append an arrival, which is remembered by its mark: ``known`` tells ``last`` > 0 of it from
         then on.  LedgerCorrupt if its number is not the next."""
 
+    def enrol(self, change: Enrolment) -> int:
+        """Append a change to the principals; returns the seq.  LedgerCorrupt if it is not true of them."""
+
+    def issue(self, token: Token) -> None:
+        """Keep a new token of a principal; on a closed contract too.  LedgerCorrupt if its role does not have
+        the scopes, or the id or the hash is that of another."""
+
+    def revoke(self, id: str, at: datetime) -> None:
+        """From now on the token does not work; on a closed contract too.  LedgerCorrupt if there is none of
+        that id, or it was revoked before."""
+
+    def keep_answer(self, answer: KeptAnswer) -> None:
+        """Keep an answer under its key, in the transaction that pays for it; others are dropped once they are
+        older than :data:`~defray.ledger.beside.KEPT_FOR`.  LedgerCorrupt if there is one under that key:
+        callers look before they pay."""
+
     def end(self) -> int:
-        """End the contract: append ``close``; nothing may follow."""
+        """End the contract: append ``close``; nothing may follow it in the log."""
 
 
 class Ledger(Protocol):
@@ -107,12 +139,16 @@ class Ledger(Protocol):
     def folds(self) -> Folds:
         """What is stored beside the log, for the audit to compare."""
 
+    def answered(self, principal: str, key: str) -> tuple[str, str] | None:
+        """As :meth:`View.answered` has it now."""
+
     def remembered(self, name: str) -> str | None:
         """A small private note by name (the fingerprint cache); not part of the log."""
 
     def remember(self, name: str, text: str) -> None: ...
 
     def backup(self, path: Path) -> None:
-        """A consistent copy, made while others go on.  Refuses to overwrite a file."""
+        """A consistent copy, tokens and kept answers too, made while others go on.  Refuses to overwrite a
+        file."""
 
     def close(self) -> None: ...

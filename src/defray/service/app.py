@@ -14,16 +14,17 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 
 from defray import __version__
+from defray.access import Access
 from defray.core.brief import brief
 from defray.errors import BadInput, DefrayError
 from defray.service import asking, curating, following, problems, reading
 from defray.service.frame import Bodies, Frame
 from defray.service.jobs import Job, Jobs
-from defray.service.limits import Buckets, Limits
+from defray.service.limits import AtOnce, Buckets, Limits
 from defray.service.logs import event
 from defray.service.metrics import Metrics
 from defray.service.parts import Service
-from defray.service.ports import Access, Shared
+from defray.service.ports import Shared
 
 if TYPE_CHECKING:
     from fastapi.telemetry import TelemetryConfig
@@ -53,6 +54,7 @@ def build(session: Shared, access: Access, limits: Limits | None = None) -> Fast
         metrics=metrics,
         asks=Buckets(limits.asks_per_second, limits.asks_burst),
         reads=Buckets(limits.reads_per_second, limits.reads_burst),
+        reading=AtOnce(limits.reads_at_once),
     )
 
     @asynccontextmanager

@@ -12,13 +12,14 @@ from fastapi import APIRouter, Header, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response
 
+from defray.access import Grant
 from defray.errors import BadInput
 from defray.service import documents
 from defray.service.auth import MayAsk, MayQuote
 from defray.service.jobs import Job
 from defray.service.models import AskBody, QuoteBody, QuotesBody
 from defray.service.parts import Here, RequestId, Service
-from defray.service.ports import Bound, Grant
+from defray.service.ports import Bound
 
 routes = APIRouter(prefix="/v1", tags=["ask"])
 
@@ -58,7 +59,9 @@ def quotes(body: QuotesBody, grant: MayQuote, here: Here) -> Response:
 
 @routes.post(
     "/ask",
-    responses=documents.described(documents.Answer, 404, 409, accepted=documents.Job),
+    responses=documents.described(
+        documents.Answer | documents.Quote, 404, 409, accepted=documents.Job
+    ),
     summary="Answer a question",
 )
 async def ask(

@@ -2,42 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from defray.errors import Forbidden, Unauthorized
+from defray.access import Grant
+from defray.core.principals import Scope
+from defray.errors import Unauthorized
 from defray.service.parts import Here
-from defray.service.ports import Grant
 
 _bearer = HTTPBearer(auto_error=False, description="A token, as `defray analyst` shows it once.")
 
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
-def permitted(scope: str | None = None, *, asks: bool = False) -> Any:
-    """A dependency: the grant of a request that has the ``scope`` (None: any valid token will do), after one
-    token of the principal's bucket was taken, of that for ``asks`` or that for all else.
+def permitted(scope: Scope | None = None, *, asks: bool = False) -> Any:
+    """A dependency: the grant of a request that has the ``scope`` (None: any valid token will do) and is
+    within its principal's limits, those for ``asks`` or those for all else.
 
     It raises Unauthorized, Forbidden or Throttled.  The grant is left in the request's state, for its log
     line and for :mod:`defray.service.problems`.
     """
 
-    def grant_of(request: Request, here: Here, credentials: Credentials) -> Grant:
+    def grant_of(request: Request, here: Here, credentials: Credentials) -> Iterator[Grant]:
         if credentials is None:
             raise Unauthorized(
                 "this needs a token", hint="send the header Authorization: Bearer dfy_..."
             )
         grant = here.access.authenticate(credentials.credentials)
         request.state.grant = grant
-        (here.asks if asks else here.reads).take(grant.principal.name)
-        if scope is not None and scope not in grant.scopes:
-            raise Forbidden(
-                f"this token does not have the scope {scope}",
-                hint=f"a curator can issue one with it; this one has {', '.join(sorted(grant.scopes))}",
-            )
-        return grant
+        name = grant.principal.name
+        (here.asks if asks else here.reads).take(name)
+        if scope is not None:
+            grant.require(scope)
+        with nullcontext() if asks else here.reading.one_of(name):
+            yield grant
 
     return Depends(grant_of)
 

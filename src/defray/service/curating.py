@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
-from fractions import Fraction
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
 from starlette.responses import JSONResponse, Response
 
+from defray.core.principals import Principal
 from defray.errors import BadInput
 from defray.service import documents
 from defray.service.auth import MayCurate
 from defray.service.metrics import CONTENT_TYPE
 from defray.service.models import AnalystBody, ChangeBody, Name, TokenBody
 from defray.service.parts import Here, Service
-from defray.service.ports import Principal, Token
 
 routes = APIRouter(prefix="/v1", tags=["curate"])
 
@@ -27,10 +26,8 @@ TokenId = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
     "/analysts", responses=documents.described(documents.Analysts), summary="All principals"
 )
 def analysts(grant: MayCurate, here: Here) -> Response:
-    principals = here.access.analysts()
-    given = sum((p.share for p in principals if p.share is not None), Fraction(0))
-    listed = [_told(here, principal) for principal in principals]
-    return JSONResponse({"analysts": listed, "unassigned_share": float(1 - given)})
+    listed = [_told(here, principal) for principal in here.access.analysts()]
+    return JSONResponse({"analysts": listed, "unassigned_share": float(here.access.reserve())})
 
 
 @routes.post(
@@ -73,7 +70,7 @@ def issue(name: Named, body: TokenBody, grant: MayCurate, here: Here) -> Respons
     scopes = None if body.scopes is None else frozenset(body.scopes)
     expires = None if body.days is None else dt.timedelta(days=body.days)
     text, token = make(name, scopes, expires)
-    return JSONResponse({"token": text, **_token(token)}, 201)
+    return JSONResponse({"token": text, **token.to_dict()}, 201)
 
 
 @routes.delete(
@@ -111,25 +108,5 @@ def metrics(grant: MayCurate, here: Here) -> Response:
 
 
 def _told(here: Service, principal: Principal) -> dict[str, Any]:
-    return {
-        "name": principal.name,
-        "role": principal.role,
-        "share": None if principal.share is None else float(principal.share),
-        "active": principal.active,
-        "tokens": [_token(token) for token in here.access.tokens(principal.name)],
-    }
-
-
-def _token(token: Token) -> dict[str, Any]:
-    return {
-        "id": token.id,
-        "principal": token.principal,
-        "scopes": sorted(token.scopes),
-        "made": _at(token.made),
-        "expires": _at(token.expires),
-        "revoked": _at(token.revoked),
-    }
-
-
-def _at(moment: dt.datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat(timespec="seconds")
+    tokens = [token.to_dict() for token in here.access.tokens(principal.name)]
+    return {**principal.to_dict(), "tokens": tokens}

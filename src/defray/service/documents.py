@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
-from defray.service.models import Scope
+from defray.core.principals import Role, Scope
 from defray.service.problems import Problem
 
 Label = int | float | str | bool | None
@@ -102,7 +102,7 @@ class Job(BaseModel):
 
 class Me(BaseModel):
     principal: str
-    role: Literal["curator", "analyst"]
+    role: Role
     scopes: list[Scope]
     share: float | None
     account: dict[str, Any] | None
@@ -221,7 +221,7 @@ class NewToken(TokenDocument):
 
 class Analyst(BaseModel):
     name: str
-    role: Literal["curator", "analyst"]
+    role: Role
     share: float | None
     active: bool
     tokens: list[TokenDocument]
@@ -243,7 +243,7 @@ EVERYWHERE: Final = (401, 403, 413, 415, 422, 429, 500, 503)
 
 
 def described(
-    model: type[BaseModel] | None,
+    model: Any,
     *statuses: int,
     status: int = 200,
     accepted: type[BaseModel] | None = None,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import time
 import tomllib
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -25,9 +27,10 @@ class Limits:
     asks_burst: int = 20
     reads_per_second: float = 20.0
     reads_burst: int = 100
+    reads_at_once: int = 8
     scans: int = 4
     asks_at_once: int = 8
-    jobs_kept: int = 50
+    jobs_kept: int = 16
     job_seconds: float = 3600.0
     ask_seconds: float = 600.0
     grace_seconds: float = 20.0
@@ -93,3 +96,31 @@ class Buckets:
                 hint=f"wait {wait} s and send it again; nothing was charged",
                 retry_after=wait,
             )
+
+
+class AtOnce:
+    """How many requests of each name are at work: ``most`` and no more."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = Lock()
+        self._working: Counter[str] = Counter()
+
+    @contextmanager
+    def one_of(self, name: str) -> Iterator[None]:
+        """For as long as one request is at work.  Raises Throttled where there are too many already."""
+        with self._lock:
+            if self._working[name] >= self._most:
+                raise Throttled(
+                    f"{self._most} of your requests are at work already",
+                    hint="wait for them; nothing was charged",
+                    retry_after=1,
+                )
+            self._working[name] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._working[name] -= 1
+                if not self._working[name]:
+                    del self._working[name]

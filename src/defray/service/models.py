@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchem
 
 from defray.arguments import WISHED
 from defray.core.canonical import canonical
+from defray.core.principals import Role, Scope
 
 _NUMBER = {"anyOf": [{"type": "number"}, {"type": "string"}]}
 
@@ -44,7 +45,6 @@ Within = Annotated[
     ),
 ]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9._-]{0,63}$", max_length=64)]
-Scope = Literal["quote", "ask", "read", "curate"]
 Sql = Annotated[str, Field(min_length=1, examples=["SELECT COUNT(*) FROM people WHERE age >= 40"])]
 
 
@@ -96,7 +96,7 @@ class AskBody(QuoteBody):
 
 class AnalystBody(Body):
     name: Name
-    role: Literal["analyst", "curator"] = "analyst"
+    role: Role = "analyst"
     share: Number | None = Field(None, description="Of the budget; a curator has none.")
 
 

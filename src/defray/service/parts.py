@@ -7,10 +7,11 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
+from defray.access import Access
 from defray.service.jobs import Jobs
-from defray.service.limits import Buckets, Limits
+from defray.service.limits import AtOnce, Buckets, Limits
 from defray.service.metrics import Metrics
-from defray.service.ports import Access, Shared
+from defray.service.ports import Shared
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Service:
     metrics: Metrics
     asks: Buckets
     reads: Buckets
+    reading: AtOnce
 
 
 def _service(request: Request) -> Service:

@@ -1,73 +1,13 @@
-"""What the service needs of the rest: who may come in, and a contract at work for one of them."""
+"""What the service needs of a contract at work: for all principals, and for one of them."""
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Sequence, Set
-from fractions import Fraction
-from typing import Any, Literal, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from defray.core.answer import Answer, Quote
 from defray.core.contract import Contract
 from defray.ledger.audit import AuditReport
-
-
-class Principal(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def role(self) -> Literal["curator", "analyst"]: ...
-    @property
-    def share(self) -> Fraction | None: ...
-    @property
-    def active(self) -> bool: ...
-
-
-class Grant(Protocol):
-    """What a token lets its principal do."""
-
-    @property
-    def principal(self) -> Principal: ...
-    @property
-    def scopes(self) -> frozenset[str]: ...
-    @property
-    def token_id(self) -> str: ...
-
-
-class Token(Protocol):
-    """A token without its secret."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def principal(self) -> str: ...
-    @property
-    def scopes(self) -> frozenset[str]: ...
-    @property
-    def made(self) -> dt.datetime: ...
-    @property
-    def expires(self) -> dt.datetime | None: ...
-    @property
-    def revoked(self) -> dt.datetime | None: ...
-
-
-class Access(Protocol):
-    """Principals and their tokens, in the ledger."""
-
-    def authenticate(self, token: str) -> Grant: ...
-    def analysts(self) -> Sequence[Principal]: ...
-    def add(self, name: str, role: Literal["curator", "analyst"], share: Any) -> Principal: ...
-    def suspend(self, name: str) -> Principal: ...
-    def resume(self, name: str) -> Principal: ...
-    def set_share(self, name: str, share: Any) -> Principal: ...
-    def issue(
-        self, name: str, scopes: Set[str] | None, expires: dt.timedelta | None
-    ) -> tuple[str, Token]: ...
-    def rotate(
-        self, name: str, scopes: Set[str] | None, expires: dt.timedelta | None
-    ) -> tuple[str, Token]: ...
-    def revoke(self, token_id: str) -> None: ...
-    def tokens(self, name: str) -> Sequence[Token]: ...
 
 
 class Bound(Protocol):

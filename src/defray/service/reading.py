@@ -10,11 +10,12 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import JSONResponse, Response
 
 from defray import __version__
+from defray.access import Grant
 from defray.errors import BadInput, NotFound
 from defray.service import documents
 from defray.service.auth import Anyone, MayRead
 from defray.service.parts import Here, Service
-from defray.service.ports import Bound, Grant
+from defray.service.ports import Bound
 from defray.service.terms import contract_document, schema_document
 
 routes = APIRouter(prefix="/v1", tags=["read"])
@@ -30,7 +31,7 @@ OTHERS = "a release of another principal"
     responses={200: {"model": documents.Health}},
     summary="Whether the service answers",
 )
-def health() -> Response:
+async def health() -> Response:
     return JSONResponse({"status": "ok", "version": __version__})
 
 

@@ -1,0 +1,67 @@
+"""``defray serve``: the contract over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+from cyclopts import Parameter
+
+from defray.cli import screen
+from defray.cli.app import Json, Named, contract_path
+from defray.cli.screen import say, show
+from defray.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from defray.service.ports import Shared
+
+
+def serve(
+    contract: Named = None,
+    *,
+    host: Annotated[str, Parameter(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Parameter(help="The port; 0 takes a free one.")] = 8310,
+    limits: Annotated[
+        Path | None, Parameter(help="A TOML file whose table [server] sets limits.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Answer several analysts over HTTP until stopped."""
+    try:
+        from defray.service import app, logs, run
+        from defray.service.limits import Limits
+    except ImportError:
+        raise MissingExtra(
+            "serving needs FastAPI and uvicorn", hint="pip install 'defray[server]'"
+        ) from None
+    from defray.access import Access
+    from defray.config.opening import wire
+    from defray.config.reader import read_contract
+    from defray.session import Session
+
+    chosen = Limits() if limits is None else Limits.read(limits)
+    engine = wire(read_contract(contract_path(contract)))
+    with Session(engine) as session:
+        access = Access(engine.ledger)
+        if not run.is_loopback(host):
+            _warn(
+                f"{host} can be reached from other machines: tokens and answers are readable on the way "
+                "unless a proxy in front speaks TLS"
+            )
+        if not access.analysts():
+            _warn("nobody may ask yet; defray analyst add NAME lets somebody in")
+        logs.to()
+        shared = cast("Shared", session)
+        run.serve(app.build(shared, access, chosen), host, port, _started)
+
+
+def _warn(text: str) -> None:
+    screen.err().print(text, style="yellow", soft_wrap=True)
+
+
+def _started(url: str) -> None:
+    if screen.json_wanted():
+        show({"url": url})
+    else:
+        say(f"serving at {url}/v1; Ctrl-C stops", "bold")
+    screen.out().file.flush()

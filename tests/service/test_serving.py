@@ -1,0 +1,74 @@
+"""``defray serve``: the contract of a file, over HTTP."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx2 as httpx
+import pytest
+
+from defray.cli import main
+from tests.tables import write_contract, write_people
+
+
+@pytest.fixture
+def contract(tmp_path: Path) -> Path:
+    write_people(tmp_path, 100)
+    return write_contract(tmp_path)
+
+
+def test_a_contract_is_served_until_it_is_stopped(
+    contract: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["analyst", "add", "cat", "--role", "curator", "-c", str(contract), "--json"]) == 0
+    token = json.loads(capsys.readouterr().out)["token"]["text"]
+    command = [sys.executable, "-m", "defray", "serve", str(contract), "--port", "0", "--json"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        try:
+            url = json.loads("".join(iter(server.stdout.readline, "}\n")) + "}")["url"]
+            headers = {"Authorization": f"Bearer {token}"}
+            assert url.startswith("http://127.0.0.1:")
+            assert httpx.get(f"{url}/v1/health").json()["status"] == "ok"
+            terms = httpx.get(f"{url}/v1/contract", headers=headers).json()
+            assert (terms["table"], terms["rho"]) == ("people", 1)
+            assert httpx.get(f"{url}/v1/audit", headers=headers).json()["ok"]
+            server.send_signal(signal.SIGTERM)
+            _, logged = server.communicate(timeout=60)
+        finally:
+            server.kill()
+    assert server.returncode == 0
+    events = [json.loads(line)["event"] for line in logged.splitlines()]
+    assert events == ["started", "request", "request", "request", "stopping", "stopped"]
+    assert token not in logged
+
+
+def test_without_its_packages_it_says_what_to_install(
+    contract: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.delattr("defray.service.run", raising=False)
+    monkeypatch.setitem(sys.modules, "defray.service.run", None)
+    assert main(["serve", str(contract)]) == 6
+    assert "pip install 'defray[server]'" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("logging_kept")
+def test_mistakes_are_told_before_anything_is_served(
+    contract: Path, capsys: pytest.CaptureFixture[str]
+):
+    limits = contract.parent / "server.toml"
+    limits.write_text("[server]\nscan = 2\n")
+    assert main(["serve", str(contract), "--limits", str(limits)]) == 2
+    assert "did you mean scans?" in capsys.readouterr().err
+    assert main(["serve", str(contract.parent / "none.toml")]) == 2
+    assert main(["serve", str(contract), "--host", "no.such.host.invalid"]) == 2
+    told = capsys.readouterr().err
+    assert "cannot listen on no.such.host.invalid" in told
+    assert "unless a proxy in front speaks TLS" in told
+    assert "nobody may ask yet" in told
