@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
@@ -59,9 +58,7 @@ def quotes(body: QuotesBody, grant: MayQuote, here: Here) -> Response:
 
 @routes.post(
     "/ask",
-    responses=documents.described(
-        documents.Answer | documents.Quote, 404, 409, accepted=documents.Job
-    ),
+    responses=documents.described(documents.Answer, 404, 409, accepted=documents.Job),
     summary="Answer a question",
 )
 async def ask(
@@ -75,10 +72,6 @@ async def ask(
 ) -> Response:
     """The answer; with `Prefer: respond-async` a job to follow; with `dry_run` made-up rows."""
     _check_length(here, body.among or ())
-    if body.dry_run:
-        dry = partial(_bound(here, grant).ask, body.sql, max_rho=body.max_rho, dry_run=True)
-        made = await run_in_threadpool(dry, **body.arguments())
-        return JSONResponse(made.to_dict())
     later = _wants_async(request)
     job = begin(here, grant, body, request_id=request_id, key=key, kept=later)
     if later:
@@ -98,7 +91,7 @@ def begin(
     timeout = most if body.timeout is None else min(body.timeout, most)
 
     def work(job: Job) -> dict[str, Any]:
-        keyed = {} if key is None else {"key": key, "request": digest}
+        keyed = {} if key is None or body.dry_run else {"key": key, "request": digest}
         answer = here.session.on_behalf_of(name).ask(
             body.sql,
             **body.arguments(),
@@ -107,6 +100,7 @@ def begin(
             timeout=timeout,
             progress=job.advance,
             cancelled=job.stop.is_set,
+            dry_run=body.dry_run,
         )
         return answer.to_dict()
 
