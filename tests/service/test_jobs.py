@@ -160,6 +160,16 @@ def test_closing_lets_what_runs_end_and_then_cancels():
         bench.start()
 
 
+def test_one_who_waits_no_more_does_not_end_it_for_others():
+    bench = Bench()
+    job = bench.start()
+    assert not job.future.cancel()
+    bench.go.set()
+    job.future.result()
+    assert job.state == "done"
+    bench.jobs.close(1)
+
+
 def test_a_job_that_waits_for_a_thread_is_cancelled_before_it_begins():
     bench = Bench(scans=1)
     first, second = bench.start(), bench.start()

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -15,9 +15,9 @@ from starlette.responses import Response
 
 from defray import __version__
 from defray.access import Access
-from defray.core.brief import brief
-from defray.errors import BadInput, DefrayError
+from defray.errors import DefrayError
 from defray.service import asking, curating, following, problems, reading
+from defray.service.form import FORM
 from defray.service.frame import Bodies, Frame
 from defray.service.jobs import Job, Jobs
 from defray.service.limits import AtOnce, Buckets, Limits
@@ -84,31 +84,8 @@ def build(session: Shared, access: Access, limits: Limits | None = None) -> Fast
     )
     app.state.service = service
     for part in (asking, following, reading, curating):
-        app.include_router(part.routes, dependencies=FORM)
+        app.include_router(part.routes, dependencies=list(FORM))
     return app
-
-
-def _only_json(request: Request) -> None:
-    """A body is JSON; curl and forms send another type unless told."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    sent = (
-        request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
-    )
-    if sent and request.method in ("POST", "PATCH") and kind != "application/json":
-        raise HTTPException(415)
-
-
-def _only_known(request: Request) -> None:
-    """A parameter that is misspelt does not go unnoticed."""
-    known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
-    for name in request.query_params:
-        if name not in known:
-            listed = f"there are {', '.join(sorted(known))}" if known else "leave it out"
-            raise BadInput(f"there is no parameter {brief(ascii(name), 40)} here", hint=listed)
-
-
-FORM = [Depends(_only_json), Depends(_only_known)]
-"""What holds of every request, whatever it asks for."""
 
 
 async def _defray_error(request: Request, error: DefrayError) -> Response:

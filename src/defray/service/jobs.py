@@ -44,6 +44,9 @@ class Job:
     stop: Event = field(default_factory=Event)
     future: Future[None] = field(default_factory=Future)
 
+    def __post_init__(self) -> None:
+        self.future.set_running_or_notify_cancel()  # one who waits no more does not end it for others
+
     def advance(self, fraction: float) -> None:
         self.progress = max(self.progress, min(fraction, 1.0))
 
@@ -111,6 +114,13 @@ class Jobs:
 
     def _run(self, job: Job, work: Work) -> None:
         try:
+            self._work(job, work)
+            self._ended(job)
+        finally:
+            job.future.set_result(None)  # whoever waits goes on, whatever happened
+
+    def _work(self, job: Job, work: Work) -> None:
+        try:
             if job.stop.is_set():
                 raise Cancelled("the ask was cancelled", hint="nothing was spent")
             job.answer = work(job)
@@ -128,8 +138,6 @@ class Jobs:
                     job.state = "failed"
             if not job.kept:
                 self._jobs.pop(job.id, None)
-        self._ended(job)
-        job.future.set_result(None)
 
     def find(self, principal: str, id: str) -> Job:
         """A job of this principal.  Raises NotFound, also for one of another's."""

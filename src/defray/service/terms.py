@@ -48,13 +48,12 @@ def _words(
     contract: Contract, epsilon: dict[str, float], promises: list[dict[str, Any]]
 ) -> list[str]:
     words = [
-        f"{contract.table} is protected: whether {contract.unit} is in it can hardly be told "
-        f"({RELATION})",
+        f"what is protected in {contract.table}: {contract.unit} ({RELATION})",
         f"everything that is ever answered satisfies zCDP with rho = {float(contract.rho):g}, which gives "
         f"epsilon = {epsilon['epsilon']:.3g} at delta = {epsilon['delta']:g}",
     ]
     if contract.xi:
-        words.append(f"{float(contract.xi):g} of the budget is kept for diagnostics")
+        words.append(f"{float(100 * contract.xi):.3g} % of the budget is kept for diagnostics")
     if contract.support == "linear":
         words.append("an earlier answer counts for every question that overlaps with it")
     else:
