@@ -10,7 +10,8 @@ import defray
 from defray import errors
 from defray.cli.numbers import rho
 from defray.core.amounts import QUANTA
-from defray.core.validity import KINDS
+from defray.core.validity import KINDS as VALIDITIES
+from defray.dbapi.exceptions import KINDS
 from tests.controller.bench_table import Desk, question
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -32,6 +33,14 @@ def test_every_error_code_is_documented_with_its_class_and_exit_code():
     assert set(rows) == there
 
 
+def test_what_stands_for_which_error_in_pep_249_is_documented():
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", (DOCS / "clients.md").read_text(), re.M))
+    assert {kind.__name__ for _, kind in KINDS} | {"NotSupportedError", "DataError"} == set(rows)
+    for error, kind in KINDS:
+        named = f"`{error.__name__}`" if error is not errors.DefrayError else "all others"
+        assert named in rows[kind.__name__]
+
+
 def test_the_prices_of_validities_are_what_they_cost():
     rows = re.findall(
         r'^\| `[A-Z0-9 ]+`, `"(\S+)"`.*\| ([0-9.]+) \| ([0-9.]+) \|$',
@@ -42,7 +51,7 @@ def test_the_prices_of_validities_are_what_they_cost():
     assert [(cost, float(times)) for _, cost, times in rows] == [
         (f"{c:.5f}", round(c / costs["fixed"], 2)) for c in costs.values()
     ]
-    assert {v.partition("=")[0] for v in costs} == set(KINDS)
+    assert {v.partition("=")[0] for v in costs} == set(VALIDITIES)
 
 
 def test_the_drawn_tree_of_errors_is_complete():

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from defray.core.answer import Answer, Quote, Row
+    from defray.remote import Client
     from defray.session import Session
 
 __version__ = "0.1.0"
 
-__all__ = ["Answer", "DefrayError", "Quote", "Row", "Session", "demo", "errors", "open"]
+__all__ = [
+    "Answer", "Client", "DefrayError", "Quote", "Row", "Session", "connect", "demo", "errors", "open",
+]  # fmt: skip
 
 
 def open(path: str | Path = "contract.toml") -> Session:
@@ -33,6 +36,25 @@ def open(path: str | Path = "contract.toml") -> Session:
     from defray.config.opening import open_contract
 
     return open_contract(path)
+
+
+def connect(
+    url: str,
+    token: str,
+    *,
+    timeout: float = 30.0,
+    retries: int = 4,
+    insecure: bool = False,
+) -> Client:
+    """A contract that is served elsewhere (``defray serve``), with the methods of a local one.
+
+    ``timeout`` (s) is for one exchange over the network, ``retries`` how often a request is sent again.  A
+    token over plain http, beyond this machine, needs ``insecure=True``.  Raises
+    :class:`~defray.errors.BadInput`; nothing is sent yet.
+    """
+    from defray.remote import Client
+
+    return Client(url, token, timeout=timeout, retries=retries, insecure=insecure)
 
 
 def demo() -> Session:
@@ -50,6 +72,10 @@ def __getattr__(name: str) -> object:
         from defray.core import answer
 
         return getattr(answer, name)
+    if name == "Client":
+        from defray.remote import Client
+
+        return Client
     if name == "Session":
         from defray.session import Session
 

@@ -26,6 +26,7 @@
     ├── Unauthorized               no token, or one that does not work            exit 7
     ├── Forbidden                  the token does not allow this                  exit 7
     ├── Throttled                  too many requests in too short a time          exit 7
+    ├── Unreachable                a service elsewhere does not answer            exit 8
     └── InternalError              a fault of Defray; carries an incident id      exit 70
 
 Nothing here ever holds a true value, a row, or text of a database: messages are built from the
@@ -277,3 +278,11 @@ class Throttled(DefrayError):
 class InternalError(DefrayError):
     code = "internal-error"
     exit_code = 70
+
+
+class Unreachable(DefrayError):
+    """A service elsewhere does not answer, or not as a Defray service does.  Of an ask ``idempotency_key`` is
+    what to send it again with, so that it is not paid twice."""
+
+    code = "unreachable"
+    exit_code = 8

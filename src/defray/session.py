@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from defray import books
+from defray.arguments import flag, guarded, question_of, questions_of, seconds, wished
 from defray.controller.goals import Wish
 from defray.core.answer import Answer, Quote
 from defray.core.contract import Contract
@@ -17,8 +17,6 @@ from defray.engine import Engine
 from defray.errors import BadInput, DefrayError, InternalError
 from defray.explaining import explain
 from defray.ledger.audit import AuditReport
-
-WISHED = ("within", "confidence", "rho", "simultaneous", "snap", "validity")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -65,62 +63,6 @@ def incident_of(fault: Exception) -> InternalError:
     )
 
 
-C = ParamSpec("C")
-
-
-def _guarded(name: str, callback: Callable[C, R] | None) -> Callable[C, R] | None:
-    """The caller's callback; what it raises comes back as the caller's mistake."""
-    if callback is None:
-        return None
-    if not callable(callback):
-        raise BadInput(
-            f"{name} must be a function, not {type(callback).__name__}", hint="or leave it out"
-        )
-
-    def call(*args: C.args, **kwargs: C.kwargs) -> R:
-        try:
-            return callback(*args, **kwargs)
-        except DefrayError:
-            raise
-        except Exception as raised:
-            kind = type(raised).__name__
-        raise BadInput(f"the {name} function raised {kind}", hint="nothing was charged")
-
-    return call
-
-
-def _question(sql: Any) -> str:
-    if not isinstance(sql, str):
-        raise BadInput(
-            f"a question is a text, not {type(sql).__name__}",
-            hint='"SELECT COUNT(*) FROM people WHERE age >= 40"',
-        )
-    return sql
-
-
-def _questions(name: str, questions: Any) -> list[str]:
-    if isinstance(questions, str) or not isinstance(questions, Iterable):
-        raise BadInput(f"{name} takes a list of questions", hint='["SELECT COUNT(*) FROM people"]')
-    return [_question(sql) for sql in questions]
-
-
-def _wished(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Those of an ask's arguments that say how accurate it is to be."""
-    return {k: v for k, v in arguments.items() if k in WISHED}
-
-
-def _seconds(timeout: Any) -> float | None:
-    if timeout is None:
-        return None
-    try:
-        seconds = float(timeout)
-    except (TypeError, ValueError, OverflowError):
-        seconds = 0.0
-    if not 0 < seconds <= threading.TIMEOUT_MAX:
-        raise BadInput("timeout must be a positive number of seconds", hint="timeout=30")
-    return seconds
-
-
 class Session:
     """A contract at work, in this process.  Use as a context manager or call :meth:`close`.
 
@@ -160,9 +102,9 @@ class Session:
     ) -> Quote:
         """What asking this would cost now; free.  Arguments as in :meth:`ask`."""
         return self._engine.quote(
-            _question(sql),
+            question_of(sql),
             Wish.of(within, confidence, rho, simultaneous, snap, validity),
-            () if among is None else _questions("among", among),
+            () if among is None else questions_of("among", among),
         )
 
     @shielded
@@ -181,7 +123,7 @@ class Session:
         """The prices of several questions asked in this order, each crediting the ones before; ``together``
         as :meth:`ask_all` plans them, with fewer charges in all."""
         wish = Wish.of(within, confidence, rho, simultaneous, snap, validity)
-        listed = _questions("quote_all", questions)
+        listed = questions_of("quote_all", questions)
         return self._engine.quote_all([(sql, wish) for sql in listed], listed if together else ())
 
     @shielded
@@ -200,6 +142,7 @@ class Session:
         timeout: float | None = None,
         progress: Callable[[float], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
+        dry_run: bool = False,
     ) -> Answer:
         """Answer a question; pays only what earlier answers do not already say.
 
@@ -210,22 +153,22 @@ class Session:
         says what the intervals allow for: ``"fixed"``, ``"anytime"`` (ask on as you like), ``"looks=5"`` or
         ``"confirm"`` (one release of its own).  ``among`` are the questions that this is one of, where
         others are to follow with the same arguments (see :meth:`ask_all`).  ``timeout`` (s), ``progress``
-        and ``cancelled`` concern the scan.
+        and ``cancelled`` concern the scan.  ``dry_run`` answers from made-up rows, free: no row is read.
 
         Raises :class:`~defray.errors.BadInput`, :class:`~defray.errors.Refused`,
         :class:`~defray.errors.DataError` or :class:`~defray.errors.LedgerError`.
         """
         control = Control(
-            _guarded("progress", progress), _guarded("cancelled", cancelled), _seconds(timeout)
+            guarded("progress", progress), guarded("cancelled", cancelled), seconds(timeout)
         )
         wish = Wish.of(within, confidence, rho, simultaneous, snap, validity)
-        return self._engine.ask(
-            _question(sql),
-            wish,
-            among=() if among is None else _questions("among", among),
-            max_rho=max_rho,
-            control=control,
-        )
+        others = () if among is None else questions_of("among", among)
+        asked = question_of(sql)
+        if flag("dry_run", dry_run):
+            from defray.dry import dry_run as dry
+
+            return dry(self._engine, asked, wish, others, max_rho=max_rho, control=control)
+        return self._engine.ask(asked, wish, among=others, max_rho=max_rho, control=control)
 
     def ask_all(self, questions: Sequence[str], **arguments: Any) -> list[Answer]:
         """Answer several questions that are planned together: ``arguments`` as in :meth:`ask`, for each.
@@ -234,10 +177,9 @@ class Session:
         bought once, as precisely as suits them all.  Where one is refused the rest is not asked; what was
         answered before is kept, and free to ask again.
         """
-        listed = _questions("ask_all", questions)
-        self.quote_all(
-            listed, **_wished(arguments)
-        )  # nothing is charged for a list with a mistake in it
+        listed = questions_of("ask_all", questions)
+        if not arguments.get("dry_run"):  # nothing is charged for a list with a mistake in it
+            self.quote_all(listed, **wished(arguments))
         return [self.ask(sql, among=listed, **arguments) for sql in listed]
 
     @shielded

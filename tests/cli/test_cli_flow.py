@@ -8,8 +8,12 @@ import subprocess
 import sys
 from typing import Any
 
+from defray.core.answer import DRY_RUN
+from tests.cli.conftest import WRITTEN
+
 FORTIES = "SELECT COUNT(*) FROM people WHERE age >= 40"
 SPELT_DIFFERENTLY = "SELECT COUNT(1) FROM people WHERE NOT age < 40"
+BY_SEX = "SELECT sex, COUNT(*) FROM people GROUP BY sex"
 FILE = """\
 -- three questions; the second repeats the first
 SELECT COUNT(*) FROM people WHERE age >= 40 ERROR WITHIN 10 AT CONFIDENCE 95%;
@@ -256,3 +260,18 @@ def test_a_reader_that_leaves_early(shared: Any) -> None:
     with process:
         assert process.stderr.read() == b""
     assert process.returncode == 141
+
+
+def test_a_dry_run_says_what_it_is_and_costs_nothing(bare: Any) -> None:
+    (bare.folder / "contract.toml").write_text(WRITTEN)
+    (bare.folder / "people.csv").unlink()  # there is no data yet
+    told = bare("ask", BY_SEX, "--within", "5", "--dry-run")
+    assert told.code == 0
+    assert told.out.splitlines()[0] == DRY_RUN
+    assert "nothing was charged" in told.out
+    machine = bare("ask", BY_SEX, "--within", "5", "--dry-run", "--json").json
+    assert machine["dry_run"] is True
+    (bare.folder / "asks.sql").write_text(FILE)
+    assert bare("ask", "asks.sql", "--dry-run").out.count(f"{DRY_RUN}\n") >= 3
+    assert bare("history", "--json").json["asks"] == []
+    assert bare("ask", "SELECT COUNT(*) FROM nobody", "--within", "5", "--dry-run").code == 2

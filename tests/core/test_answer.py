@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from math import inf
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from defray.core.answer import Answer, Item, Row
+from defray.core.answer import Answer, Item, Quote, Row
 from defray.errors import MissingExtra
 
 FIELDS = (
@@ -78,3 +81,63 @@ def test_a_missing_package_is_named_with_its_cure(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(MissingExtra, match="polars") as caught:
         TABLE.to_polars()
     assert "defray[polars]" in caught.value.hint
+
+
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+names = st.text(max_size=4)
+labels = st.none() | st.booleans() | st.integers(-9, 9) | numbers | names
+made_rows = st.builds(
+    Row,
+    group=st.dictionaries(names, labels, max_size=2),
+    aggregate=names,
+    value=st.none() | numbers,
+    low=numbers | st.just(-inf),
+    high=numbers | st.just(inf),
+    half_width=numbers | st.just(inf),
+    confidence=numbers,
+    met=st.booleans(),
+    charged_rho=numbers,
+    reused_rho=numbers,
+    releases=st.integers(0, 9),
+    id=names,
+    note=names,
+    asks=st.integers(0, 9),
+)
+items = st.builds(Item, names, names, numbers, st.integers(0, 9))
+listed = st.lists(names, max_size=2).map(tuple)
+
+
+@given(
+    st.builds(
+        Answer,
+        names,
+        st.lists(made_rows, max_size=2).map(tuple),
+        *[numbers, st.booleans(), numbers, numbers, numbers],
+        st.lists(items, max_size=2).map(tuple),
+        *[st.integers(0, 9), st.booleans(), numbers, names, listed, names, st.booleans()],
+    )
+)
+def test_an_answer_comes_back_from_its_document(made: Answer):
+    assert Answer.from_dict(json.loads(json.dumps(made.to_dict(), allow_nan=False))) == made
+
+
+@given(
+    st.builds(
+        Quote,
+        names,
+        st.booleans(),
+        *[numbers] * 6,
+        st.booleans(),
+        st.lists(items, max_size=2).map(tuple),
+        *[st.integers(0, 9), numbers, numbers],
+        st.none() | st.dictionaries(names, numbers, max_size=2),
+        st.none() | st.dictionaries(names, names, max_size=2),
+        *[listed, names],
+    )
+)
+def test_a_quote_comes_back_from_its_document(made: Quote):
+    assert Quote.from_dict(json.loads(json.dumps(made.to_dict(), allow_nan=False))) == made
+
+
+def test_what_a_newer_service_adds_is_passed_over():
+    assert Answer.from_dict({**TABLE.to_dict(), "mood": "good"}) == TABLE

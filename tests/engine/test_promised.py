@@ -14,12 +14,12 @@ from defray.config.reader import parse_contract
 from defray.controller.goals import Wish
 from defray.core.amounts import rho_of
 from defray.core.contract import Contract
+from defray.data.counted import CountedSource
 from defray.engine import Engine
 from defray.errors import BudgetRefused, ContractError, MaxRhoRefused, Refused
 from defray.ledger.memory import MemoryLedger
 from defray.noise.opendp_sampler import OpenDPSampler
 from defray.past import Past, overlap_of
-from defray.simulate.tables import CountedSource
 from defray.standing import check_promises
 from defray.support.overlap import AIM, Overlap
 from defray.support.promised import commitments_of

@@ -29,10 +29,11 @@ def test_a_quote_is_the_charge_and_free(house: House):
     assert house.ask("ana").json()["charged_rho"] == quote["charged_rho"]
 
 
-def test_a_dry_run_is_the_quote_and_spends_nothing(calm: House):
+def test_a_dry_run_is_marked_and_spends_nothing(calm: House):
     body = {"sql": COUNT, "within": 50, "dry_run": True}
     told = calm.send("ana", "POST", "/ask", body).json()
-    assert told == calm.send("ana", "POST", "/quote", {"sql": COUNT, "within": 50}).json()
+    assert told == calm.session.ask(COUNT, within=50, dry_run=True).to_dict()
+    assert told["dry_run"] and told["charged_rho"] == 0
     assert calm.get("ana", "/balance").json()["spent_rho"] == 0
 
 

@@ -19,6 +19,7 @@ from defray.core.column import Column
 from defray.core.contract import Contract, SourceSpec, Unit, Weighing
 from defray.core.domain import Domain
 from defray.core.shapes import Anything, Values, Whole
+from defray.data.counted import CountedSource
 from defray.data.source import Control, Exact, Scan
 from defray.noise.opendp_sampler import OpenDPSampler
 from defray.policy.choices import GATES
@@ -28,7 +29,7 @@ from defray.simulate.pricing import Prices
 from defray.simulate.results import simulate
 from defray.simulate.run import Budget, Run, run
 from defray.simulate.schemes import SCHEMES
-from defray.simulate.tables import CountedSource, synthetic
+from defray.simulate.tables import synthetic
 from defray.simulate.truths import ScannedOnce, truth_of
 from defray.simulate.workload import Workload, Written
 

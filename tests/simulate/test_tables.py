@@ -18,14 +18,15 @@ from defray.core.column import Column
 from defray.core.domain import Domain
 from defray.core.intervals import single
 from defray.core.shapes import Anything, Values, Whole
+from defray.data.counted import CountedSource
 from defray.data.duckdb import DuckDBSource
 from defray.data.source import Control, Scan
+from defray.data.values import representative
 from defray.errors import BadInput, Cancelled
 from defray.query.descriptor import Axis
 from defray.query.region import EVERYWHERE, NOWHERE, Regions
 from defray.simulate.run import Budget
-from defray.simulate.tables import CountedSource, from_truths, synthetic
-from defray.simulate.values import representative
+from defray.simulate.tables import from_truths, synthetic
 from defray.simulate.workload import Workload
 from tests.contract import nasty
 from tests.contract.test_source_contract import scans

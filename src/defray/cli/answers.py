@@ -11,7 +11,7 @@ from rich.text import Text
 from defray.cli import numbers, screen
 from defray.cli.numbers import percent, rho
 from defray.cli.screen import say
-from defray.core.answer import Answer, Item, Quote, Row
+from defray.core.answer import DRY_RUN, Answer, Item, Quote, Row
 from defray.core.grouping import Label
 from defray.core.zcdp import epsilon_for
 
@@ -23,6 +23,8 @@ LEAST_CHART = 10
 
 def show_answer(answer: Answer, *, footer: bool = True) -> None:
     """One row as a line, more as a table; then what it cost and what was answered."""
+    if answer.dry_run:
+        say(DRY_RUN, "bold yellow")
     if len(answer.rows) == 1 and not answer.rows[0].group:
         say(_line(answer.rows[0]))
     elif answer.rows:
@@ -117,7 +119,9 @@ def _bar(row: Row, rows: Sequence[Row], width: int) -> str:
 
 def _footer(answer: Answer) -> None:
     money = (
-        f"charged {rho(answer.charged_rho)} rho, credited {rho(answer.reused_rho)} from "
+        f"nothing was charged; {rho(answer.remaining_rho)} rho remain"
+        if answer.dry_run
+        else f"charged {rho(answer.charged_rho)} rho, credited {rho(answer.reused_rho)} from "
         f"earlier releases; {rho(answer.remaining_rho)} rho remain"
     )
     say(money)

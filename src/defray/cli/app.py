@@ -282,6 +282,9 @@ def ask(
     together: Together = False,
     max_rho: Annotated[str | None, Parameter(help="Refuse to pay more than this.")] = None,
     timeout: Annotated[float | None, Parameter(help="Give up the scan after S seconds.")] = None,
+    dry_run: Annotated[
+        bool, Parameter(negative="", help="Answer from made-up rows: free, no row is read.")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Answer a question; pays only what earlier answers do not already say."""
@@ -293,7 +296,7 @@ def ask(
     questions = asking.read_questions(sql)
     arguments = (accuracy or Accuracy()).arguments()
     with opened(contract) as session:
-        arguments |= {"max_rho": max_rho, "timeout": timeout}
+        arguments |= {"max_rho": max_rho, "timeout": timeout, "dry_run": dry_run}
         return asking.ask(session, questions, arguments, together=together)
 
 

@@ -7,6 +7,7 @@ from threading import Event
 from types import FrameType
 from typing import Any
 
+from defray.arguments import WISHED
 from defray.cli import answers, screen
 from defray.cli.numbers import rho
 from defray.cli.progress import Bar
@@ -14,7 +15,7 @@ from defray.cli.questions import Questions, read_questions
 from defray.cli.screen import say, show
 from defray.core.answer import Answer
 from defray.errors import BadInput, Cancelled, DefrayError
-from defray.session import WISHED, Session
+from defray.session import Session
 
 __all__ = ["ask", "quote", "read_questions"]
 
@@ -66,7 +67,7 @@ def ask(
     first question that fails; what was answered before it is shown."""
     if together:
         arguments = {**arguments, "among": [s.sql for s in questions.statements]}
-    if not questions.single:
+    if not questions.single and not arguments.get("dry_run"):
         _blame(session, questions, arguments)  # nothing is charged for a file with a mistake in it
     done: list[Answer] = []
     machine = screen.json_wanted()

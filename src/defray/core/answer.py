@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+from math import inf
+from typing import Any, Final, Self
 
 from defray.core.contract import RELATION
 from defray.core.grouping import Label
 from defray.core.validity import DEFAULT
 from defray.errors import MissingExtra
+
+DRY_RUN: Final = "dry run: made-up rows, not the data"
+"""What an answer to a dry run says of itself, and so does each of its rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +65,34 @@ class Row:
             "note": self.note,
         }
 
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_dict`: an end that is missing lies infinitely far off."""
+        value = document["value"]
+        return cls(
+            group=dict(document["group"]),
+            aggregate=document["aggregate"],
+            value=None if value is None else float(value),
+            low=_number(document["low"], -inf),
+            high=_number(document["high"], inf),
+            half_width=_number(document["half_width"], inf),
+            confidence=float(document["confidence"]),
+            met=document["met"],
+            charged_rho=float(document["charged_rho"]),
+            reused_rho=float(document["reused_rho"]),
+            releases=document["releases"],
+            id=document["id"],
+            note=document["note"],
+            asks=document["asks"],
+        )
+
 
 def _finite(x: float) -> float | None:
-    return x if abs(x) != float("inf") else None
+    return x if abs(x) != inf else None
+
+
+def _number(x: float | None, missing: float) -> float:
+    return missing if x is None else float(x)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +112,16 @@ class Item:
             "cells": self.cells,
         }
 
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_dict`."""
+        return cls(
+            measure=document["measure"],
+            purse=document["purse"],
+            charged_rho=float(document["charged_rho"]),
+            cells=document["cells"],
+        )
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -91,8 +130,8 @@ class Answer:
     ``question`` is the canonical SQL that was answered (a snapped predicate is visible there);
     ``charged_rho`` is what the contract was charged, ``items`` its bill; ``remaining_rho`` is what is left
     for answers; ``met`` tells whether every cell, shown or not, reached its target, and ``shortfall_rho``
-    how much rho was not granted to reach it.  A one-row answer has the row's fields as its own:
-    ``answer.value``, ``answer.low`` ...
+    how much rho was not granted to reach it.  ``dry_run``: its values are made up.  A one-row answer has the
+    row's fields as its own: ``answer.value``, ``answer.low`` ...
     """
 
     question: str
@@ -109,6 +148,7 @@ class Answer:
     validity: str = DEFAULT.label
     notes: tuple[str, ...] = ()
     relation: str = RELATION
+    dry_run: bool = False
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -174,8 +214,33 @@ class Answer:
             "validity": self.validity,
             "asks_so_far": self.asks_so_far,
             "relation": self.relation,
+            "dry_run": self.dry_run,
             "notes": list(self.notes),
         }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_dict`; names that are not known here are passed over.
+
+        Raises KeyError, TypeError, ValueError or AttributeError where the document is none of an answer.
+        """
+        return cls(
+            question=document["question"],
+            rows=tuple(map(Row.from_dict, document["rows"])),
+            confidence=float(document["confidence"]),
+            simultaneous=document["simultaneous"],
+            charged_rho=float(document["charged_rho"]),
+            reused_rho=float(document["reused_rho"]),
+            remaining_rho=float(document["remaining_rho"]),
+            items=tuple(map(Item.from_dict, document["items"])),
+            data_version=document["data_version"],
+            met=document["met"],
+            shortfall_rho=float(document["shortfall_rho"]),
+            validity=document["validity"],
+            notes=tuple(document["notes"]),
+            relation=document["relation"],
+            dry_run=document.get("dry_run", False),
+        )
 
     def to_records(self) -> list[dict[str, Any]]:
         """Flat rows for tables: grouping columns first, then the row fields.  A grouping column named like
@@ -217,8 +282,9 @@ class Answer:
             + "</tr>"
             for r in self.rows
         )
+        mark = f"<strong>{escape(DRY_RUN)}</strong><br>" if self.dry_run else ""
         return (
-            f"<table><caption>{escape(self.question)} &mdash; {self.confidence:.4g} confidence, "
+            f"<table><caption>{mark}{escape(self.question)} &mdash; {self.confidence:.4g} confidence, "
             f"charged {self.charged_rho:.4g} rho</caption><thead><tr>{head}</tr></thead>"
             f"<tbody>{body}</tbody><tfoot><tr><td colspan='99'>"
             + "<br>".join(
@@ -301,3 +367,27 @@ class Quote:
             "validity": self.validity,
             "notes": list(self.notes),
         }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_dict`; raises as :meth:`Answer.from_dict` does."""
+        achieves, best = document["achieves"], document["best"]
+        return cls(
+            question=document["question"],
+            exact=document["exact"],
+            charged_rho=float(document["charged_rho"]),
+            low_rho=float(document["low_rho"]),
+            high_rho=float(document["high_rho"]),
+            first_rho=float(document["first_rho"]),
+            reused_rho=float(document["reused_rho"]),
+            remaining_rho=float(document["remaining_rho"]),
+            fits=document["fits"],
+            items=tuple(map(Item.from_dict, document["items"])),
+            data_version=document["data_version"],
+            needs_rho=float(document["needs_rho"]),
+            shortfall_rho=float(document["shortfall_rho"]),
+            achieves=None if achieves is None else {k: float(v) for k, v in achieves.items()},
+            best=None if best is None else dict(best),
+            notes=tuple(document["notes"]),
+            validity=document["validity"],
+        )

@@ -58,9 +58,7 @@ def quotes(body: QuotesBody, grant: MayQuote, here: Here) -> Response:
 
 @routes.post(
     "/ask",
-    responses=documents.described(
-        documents.Answer | documents.Quote, 404, 409, accepted=documents.Job
-    ),
+    responses=documents.described(documents.Answer, 404, 409, accepted=documents.Job),
     summary="Answer a question",
 )
 async def ask(
@@ -72,12 +70,8 @@ async def ask(
     key: Key = None,
     prefer: Prefer = None,
 ) -> Response:
-    """The answer; with `Prefer: respond-async` a job to follow; with `dry_run` the quote."""
+    """The answer; with `Prefer: respond-async` a job to follow; with `dry_run` made-up rows."""
     _check_length(here, body.among or ())
-    if body.dry_run:
-        bound = _bound(here, grant)
-        price = await run_in_threadpool(bound.quote, body.sql, **body.arguments())
-        return JSONResponse(price.to_dict())
     later = _wants_async(request)
     job = begin(here, grant, body, request_id=request_id, key=key, kept=later)
     if later:
@@ -97,7 +91,7 @@ def begin(
     timeout = most if body.timeout is None else min(body.timeout, most)
 
     def work(job: Job) -> dict[str, Any]:
-        keyed = {} if key is None else {"key": key, "request": digest}
+        keyed = {} if key is None or body.dry_run else {"key": key, "request": digest}
         answer = here.session.on_behalf_of(name).ask(
             body.sql,
             **body.arguments(),
@@ -106,6 +100,7 @@ def begin(
             timeout=timeout,
             progress=job.advance,
             cancelled=job.stop.is_set,
+            dry_run=body.dry_run,
         )
         return answer.to_dict()
 

@@ -54,6 +54,7 @@ class Answer(BaseModel):
     validity: str
     asks_so_far: int
     relation: str
+    dry_run: bool
     notes: list[str]
 
 

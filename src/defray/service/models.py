@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
+from defray.arguments import WISHED
 from defray.core.canonical import canonical
 from defray.core.principals import Role, Scope
-from defray.session import WISHED
 
 _NUMBER = {"anyOf": [{"type": "number"}, {"type": "string"}]}
 
@@ -87,7 +87,7 @@ class QuotesBody(Wished):
 class AskBody(QuoteBody):
     max_rho: Number | None = None
     timeout: float | None = Field(None, gt=0, description="Seconds for the scan.")
-    dry_run: bool = Field(False, description="Say what it would cost and do nothing.")
+    dry_run: bool = Field(False, description="Answer from made-up rows, free.")
 
     def canonical(self) -> bytes:
         """Equal requests have equal bytes, however they are spelt in JSON."""
