@@ -15,8 +15,8 @@ from defray.errors import BadInput, NotFound
 from defray.service import documents
 from defray.service.auth import Anyone, MayRead
 from defray.service.parts import Here, Service
-from defray.service.ports import Bound
 from defray.service.terms import contract_document, schema_document
+from defray.session import Session
 
 routes = APIRouter(prefix="/v1", tags=["read"])
 
@@ -121,7 +121,7 @@ def balance(
     return JSONResponse(_bound(here, grant).balance(within=within, confidence=confidence, by=by))
 
 
-def _bound(here: Service, grant: Grant) -> Bound:
+def _bound(here: Service, grant: Grant) -> Session:
     return here.session.on_behalf_of(grant.principal.name)
 
 
