@@ -38,8 +38,8 @@ def held_back(terms: Terms, view: View) -> dict[Purse, list[Added]]:
 
 
 def check_share(terms: Terms, view: View, principal: Principal) -> None:
-    """Raises BadInput where an analyst's share, once it is given, takes what others hold or was spent, or is less
-    than what its analyst would have used alone."""
+    """Raises BadInput where an analyst's share, once it is given, takes what others hold or was spent, or
+    is less than what its analyst would have used alone."""
     share, cap = principal.share or Fraction(0), terms.caps["answer"]
     taken = view.charges("answer").plus(held_back(terms, view)["answer"]).worst()
     if taken > cap:
