@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from defray.controller import sharing
 from defray.controller.ask import Ask
 from defray.controller.plan import plan
 from defray.core.amounts import rho_of
@@ -101,3 +103,32 @@ def test_no_one_can_be_lured_into_an_expensive_rest(linear):
         for_one = costing(f"COUNT(*) FROM people WHERE age = {age}", several.cap * Fraction(1, 20))
         satisfied += several.ask("ann", for_one).whole
     assert satisfied >= 8
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, **parts: object) -> str:
+    """Which invariant breaks first, over a few dozen sequences, where the rule is spoiled."""
+    for name, part in parts.items():
+        monkeypatch.setattr(sharing, name, part)
+    for seed in range(60):
+        rng = random.Random(seed)
+        several = Several(HALF, bool(seed % 2))
+        try:
+            for _ in range(8):
+                text, within = rng.choice(QUESTIONS), rng.choice((2, 3, 5, 9))
+                several.ask(rng.choice(("ann", "bob")), accurate(text, within))
+        except AssertionError as error:
+            return str(error)
+    return ""
+
+
+def test_a_rule_that_does_not_follow_the_shadow_would_be_noticed(monkeypatch):
+    found = broken(monkeypatch, beyond=lambda *_: ())
+    assert "I3" in found or "I4" in found
+
+
+def test_a_rule_that_spends_the_whole_account_would_be_noticed(monkeypatch):
+    def whole(share, ask, moment, moves):
+        return moment.held, moment.funds
+
+    monkeypatch.setattr(sharing.Share, "savings", whole)
+    assert "I2" in broken(monkeypatch)

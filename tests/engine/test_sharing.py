@@ -171,3 +171,44 @@ def test_a_contract_that_cannot_be_shared_says_so(tmp_path, top):
         path.write_text(path.read_text() + top)
     with open_session(path) as session, pytest.raises(ContractError, match="share"):
         session.on_behalf_of("ann").ask(COUNT.format(">= 40"), within=40)
+
+
+def test_a_refusal_names_the_share_and_what_still_fits(session):
+    """Which limit, how much was asked, what remains, and a cure that works."""
+    ann = session.on_behalf_of("ann")
+    with pytest.raises(BudgetRefused) as refused:
+        ann.ask(COUNT.format(">= 40"), within=10)
+    told = refused.value.to_dict()
+    assert told["limit"] == "share, answer budget"
+    assert told["asked"] > told["remaining"] == 0.01
+    assert "of ann's 0.01 rho" in told["message"]
+    assert ann.ask(COUNT.format(">= 40"), within=float(told["best"]["count"])).met
+
+
+@pytest.mark.parametrize("share", [-1, float("nan"), float("inf"), "1e400", 1.5])
+def test_nonsense_shares_are_refused(session, share):
+    with pytest.raises(BadInput, match="share"):
+        Access(session._engine.ledger).add("eve", share=share)
+
+
+def test_what_was_spent_cannot_be_given_away(tmp_path):
+    with people(tmp_path, TOP, 2000) as session:
+        session.ask(COUNT.format(">= 40"), within=11)  # most of the budget
+        access = Access(session._engine.ledger)
+        with pytest.raises(BadInput, match="not left"):
+            access.add("ann", share=0.5)
+        access.add("ann", share=0.1)
+        assert session.on_behalf_of("ann").ask(COUNT.format("< 40"), within=50).met
+        assert session.audit().ok
+
+
+def test_a_share_is_lowered_to_what_it_would_have_spent_and_no_further(session):
+    ann = session.on_behalf_of("ann")
+    used = ann.ask(COUNT.format(">= 40"), within=20).charged_rho
+    access = Access(session._engine.ledger)
+    with pytest.raises(BadInput, match="has used"):
+        access.set_share("ann", round(0.9 * used / 0.02, 4))
+    access.set_share("ann", round(1.1 * used / 0.02, 4))
+    with pytest.raises(BudgetRefused):
+        ann.ask(COUNT.format("< 40"), within=15)
+    assert session.audit().ok

@@ -179,12 +179,9 @@ def _bought(
     if guaranteed.purchases and not guaranteed.final:
         return guaranteed  # what follows depends on values that are not known yet
     rest = _rest(ask, moment, guaranteed, held, funds, share)
-    return replace(
-        rest,
-        purchases=(*guaranteed.purchases, *rest.purchases),
-        settles=(*guaranteed.settles, *rest.settles),
-        fits=True,
-    )
+    purchases = (*guaranteed.purchases, *rest.purchases)
+    settles = (*guaranteed.settles, *rest.settles)
+    return replace(rest, purchases=purchases, settles=settles, fits=bool(purchases))
 
 
 def _rest(
