@@ -17,6 +17,7 @@ from defray.engine import Engine
 from defray.errors import BadInput, DefrayError, InternalError
 from defray.explaining import explain
 from defray.ledger.audit import AuditReport
+from defray.spending import spending
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -200,6 +201,11 @@ class Session:
         return books.balance(
             self.contract, self._engine.ledger, within=within, confidence=confidence, by=by
         )
+
+    @shielded
+    def spending(self) -> list[dict[str, Any]]:
+        """What the dearest cell had paid for answers after each ask, oldest first."""
+        return spending(self.contract, self._engine.ledger)
 
     @shielded
     def audit(self) -> AuditReport:

@@ -156,6 +156,12 @@ def left(
     return _bound(here, grant).balance(within=within, confidence=confidence, by=by)
 
 
+def spent(here: Service, grant: Grant) -> list[dict[str, Any]]:
+    """What was spent in all after each of the caller's asks, oldest first."""
+    own = {(ask["data_version"], ask["id"]) for ask in _bound(here, grant).history()}
+    return [one for one in here.session.spending() if (one["data_version"], one["id"]) in own]
+
+
 def _bound(here: Service, grant: Grant) -> Bound:
     return here.session.on_behalf_of(grant.principal.name)
 

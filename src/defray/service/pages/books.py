@@ -13,7 +13,7 @@ from defray.service.pages.render import page
 from defray.service.pages.signin import MayRead
 from defray.service.pages.words import spelt
 from defray.service.parts import Here
-from defray.service.reading import answered, explained, left, paid_for
+from defray.service.reading import answered, explained, left, paid_for, spent
 from defray.service.terms import contract_document, schema_document
 
 routes = APIRouter(include_in_schema=False)
@@ -27,7 +27,7 @@ COLUMNS: Final = 12
 """The most columns whose charges are drawn at once."""
 
 LATEST: Final = 1000
-"""The most asks in the drawing over time."""
+"""The most asks in the drawing of what was left."""
 
 SHOWN: Final = 500
 
@@ -70,11 +70,10 @@ def explain(request: Request, id: Id, visitor: MayRead, here: Here) -> Response:
 def balance(request: Request, visitor: MayRead, here: Here) -> Response:
     grant = visitor.grant
     told = left(here, grant)
-    asks = paid_for(here, grant, limit=LATEST)["asks"]
-    steps, line = burned(asks[::-1], told["answer"]["cap_rho"])
+    steps, line = burned(spent(here, grant)[-LATEST:], told["answer"]["cap_rho"])
     columns = [column.name for column in here.session.contract.domain.columns if column.levels]
     strips = [
-        (name, strip(left(here, grant, by=name)["by"]["values"], told["answer"]["cap_rho"]))
+        (name, strip(left(here, grant, by=name)["by"]["values"], told["answer"]["spent_rho"]))
         for name in columns[:COLUMNS]
     ]
     return page(

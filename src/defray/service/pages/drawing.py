@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
@@ -77,41 +77,33 @@ def _known(row: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One ask of a line over time: when, what it was charged, what all so far were, and where that lies."""
+    """What was left after one ask, and where that lies."""
 
     at: str
-    charged_rho: float
-    so_far_rho: float
+    left_rho: float
     x: float
     y: float
 
 
-def burned(asks: Sequence[dict[str, Any]], total: float) -> tuple[list[Step], str]:
-    """Charges of asks (oldest first) added up, as steps, and the path of a line from the first to the last.
+def burned(asks: Sequence[Mapping[str, Any]], cap: float) -> tuple[list[Step], str]:
+    """What was left of ``cap`` after each ask (oldest first) as steps, evenly apart, and the path of a line
+    that goes down by them from the whole.
 
-    >>> steps, path = burned([{"at": "a", "charged_rho": 0.25}, {"at": "b", "charged_rho": 0.25}], 1.0)
-    >>> steps[-1].so_far_rho, path
-    (0.5, 'M0 150 H300.0 V112.5 H600.0 V75.0 H600')
+    >>> steps, path = burned([{"at": "a", "spent_rho": 0.25}, {"at": "b", "spent_rho": 0.5}], 1.0)
+    >>> steps[-1].left_rho, path
+    (0.5, 'M0 0 H200.0 V37.5 H400.0 V75.0 H600')
     """
-    top = max(total, sum(ask["charged_rho"] for ask in asks)) or 1.0
-    steps = [
-        Step(
-            ask["at"],
-            ask["charged_rho"],
-            so_far,
-            round(WIDE * (i + 1) / len(asks), 2),
-            round(HIGH * (1 - so_far / top), 2),
-        )
-        for i, (ask, so_far) in enumerate(
-            zip(asks, accumulate(ask["charged_rho"] for ask in asks), strict=True)
-        )
-    ]
-    return steps, " ".join([f"M0 {HIGH:g}", *(f"H{s.x} V{s.y}" for s in steps), f"H{WIDE:g}"])
+    steps = []
+    for i, ask in enumerate(asks):
+        left = max(cap - ask["spent_rho"], 0.0)
+        x, y = WIDE * (i + 1) / (len(asks) + 1), HIGH * (1 - (left / cap if cap else 0.0))
+        steps.append(Step(ask["at"], left, round(x, 2), round(y, 2)))
+    return steps, " ".join(["M0 0", *(f"H{s.x} V{s.y}" for s in steps), f"H{WIDE:g}"])
 
 
-def strip(values: Sequence[dict[str, Any]], cap: float) -> list[dict[str, Any]]:
+def strip(values: Sequence[dict[str, Any]], most: float) -> list[dict[str, Any]]:
     """Runs of a column's values side by side on 0 to 100, each as wide as it has values (a 40th at least),
-    with how much of the budget its dearest cell has paid, from 0 to 1.
+    with what its dearest cell has paid as a part of ``most``.
 
     >>> [(run["x"], run["width"], run["heat"]) for run in strip([{"values": 3, "spent_rho": 0.5},
     ...     {"values": 1, "spent_rho": 0.0}], 1.0)]
@@ -125,7 +117,7 @@ def strip(values: Sequence[dict[str, Any]], cap: float) -> list[dict[str, Any]]:
             **run,
             "x": round(100 * start / whole, 3),
             "width": round(100 * width / whole, 3),
-            "heat": round(min(run["spent_rho"] / cap, 1.0), 4) if cap else 0.0,
+            "heat": round(min(run["spent_rho"] / most, 1.0), 4) if most else 0.0,
         }
         for run, start, width in zip(values, starts, widths, strict=False)
     ]

@@ -39,6 +39,7 @@ _templates.filters.update(
     label=words.label,
     when=words.when,
     sentence=words.sentence,
+    pointed=words.pointed,
 )
 _templates.globals.update(version=VERSION)
 

@@ -83,6 +83,17 @@ def spelt(row: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
+def pointed(caret: str) -> tuple[str, str, str]:
+    """A line with carets under some of its characters as what is before them, these, and what is after.
+
+    >>> pointed("SELECT agee FROM people\\n       ^^^^")
+    ('SELECT ', 'agee', ' FROM people')
+    """
+    line, _, under = caret.rpartition("\n")
+    start, end = len(under) - len(under.lstrip()), len(under)
+    return line[:start], line[start:end], line[end:]
+
+
 def sentence(text: str) -> str:
     """A text that begins with a capital letter; the others are as they are."""
     return text[:1].upper() + text[1:]

@@ -33,5 +33,5 @@ export function pricing(form, place) {
     clearTimeout(timer);
     timer = setTimeout(price, WAIT);
   });
-  if (form.elements.sql.value.trim() && !place.querySelector("[role=alert]")) price();
+  if (form.elements.sql.value.trim() && !place.querySelector(".trouble")) price();
 }
