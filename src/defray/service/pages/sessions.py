@@ -47,7 +47,8 @@ class Sessions:
             self._forget()
             name = grant.principal.name
             mine = [key for key, s in self._open.items() if s.grant.principal.name == name]
-            for key in sorted(mine, key=lambda key: self._open[key].seen)[: len(mine) + 1 - MOST]:
+            mine.sort(key=lambda key: self._open[key].seen)
+            for key in mine[: max(len(mine) + 1 - MOST, 0)]:
                 del self._open[key]
             self._open[_hashed(id)] = session
         return id, session
