@@ -237,8 +237,9 @@ def every_page(site: Browser) -> Iterator[str]:
         yield path
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("phone", [False, True], ids=["desk", "phone"])
+@pytest.mark.parametrize(
+    ("dark", "phone"), [(False, False), (True, True)], ids=["light-desk", "dark-phone"]
+)
 def test_pages_fit_and_have_no_barriers(
     site: Browser, tmp_path_factory: pytest.TempPathFactory, dark: bool, phone: bool
 ):
