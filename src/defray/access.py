@@ -21,6 +21,7 @@ from defray.core import principals as people
 from defray.core.amounts import exact
 from defray.core.brief import brief
 from defray.core.principals import SCOPES, Change, Enrolment, Principal, Principals, Role, Scope
+from defray.entitled import check_share
 from defray.errors import BadInput, Forbidden, NotFound, Unauthorized
 from defray.ledger.beside import Token
 from defray.ledger.store import Ledger, Transaction
@@ -125,6 +126,8 @@ class Access:
         made = newcomer(name, role, share)
         with self._ledger.transaction() as transaction:
             _enrol(transaction, "add", made)
+            if made.share:
+                check_share(self._ledger.terms, transaction, made)
         return made
 
     def suspend(self, name: str) -> Principal:
@@ -201,6 +204,8 @@ class Access:
             after = made(before)
             if after != before:
                 _enrol(transaction, change, after)
+            if after.share is not None and after.share != before.share:
+                check_share(self._ledger.terms, transaction, after)
         return after
 
     def _issue(

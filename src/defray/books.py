@@ -14,6 +14,7 @@ from defray.core.contract import RELATION, Contract
 from defray.core.domain import Domain
 from defray.core.target import Within, parse_confidence, parse_goal, precision_for, two_sided
 from defray.core.zcdp import epsilon_for
+from defray.entitled import account_told
 from defray.errors import TargetError
 from defray.ledger.audit import AuditReport, Derived, Disagrees, audit
 from defray.ledger.records import PURSES, Epoch, Release
@@ -33,13 +34,14 @@ def balance(
     within: Any = 50,
     confidence: Any = "95%",
     by: str | None = None,
+    name: str | None = None,
 ) -> dict[str, Any]:
     """What was spent and what is left, and about how many more fresh counts of that accuracy fit.
 
     Where releases are charged by cell, what is spent is what the dearest cell has paid, and
     ``least_charged`` is what the least charged one has.  ``by`` a column: what the dearest cell of each of
-    its values has paid for answers.  NotFound where there is no such column.
-    """
+    its values has paid for answers.  Of an analyst's ``name`` also the ``account``, which then says what
+    fits; without one the accounts of all.  NotFound where there is no such column."""
     goal, level = parse_goal(within), parse_confidence(confidence)
     if not isinstance(goal, Within):
         raise TargetError("balance counts questions of an absolute accuracy", hint="within=50")
@@ -53,6 +55,7 @@ def balance(
         # Nothing is told apart where nothing was spent.
         apart = contract.support == "linear" and spent["answer"]
         paid = _charges(contract, view, domain) if apart or by else None
+        accounts = [account_told(ledger.terms, view, p) for p in view.principals().values()]
     caps = {p: rho_of(ledger.terms.caps[p], total) for p in PURSES}
     held = sum((p.holds for p in promises if p.kept), Fraction(0))
     wanted = precision_for(goal.amount, two_sided(float(1 - level)))
@@ -68,13 +71,18 @@ def balance(
             "spent_rho": float(spent[purse]),
             "remaining_rho": float(caps[purse] - spent[purse]),
         }
+    told = [a for a in accounts if a is not None]
+    account = next((a for a in told if a["name"] == name), None)
+    left = caps["answer"] - spent["answer"] - held
+    if account is not None:
+        out["account"], left = account, Fraction(account["remaining_rho"])
+    elif told:
+        out["accounts"] = told
     out |= {
         "counts_left": {
             "within": str(goal),
             "confidence": float(level),
-            "number": 0
-            if closed
-            else max(int((caps["answer"] - spent["answer"] - held) / each), 0),
+            "number": 0 if closed else max(int(left / each), 0),
         },
         "unit": str(contract.unit),
         "relation": RELATION,
@@ -127,18 +135,23 @@ def sharing(contract: Contract, view: View) -> dict[str, Any] | None:
     }
 
 
-def history(contract: Contract, ledger: Ledger, *, refresh: bool = False) -> list[dict[str, Any]]:
-    """Every ask that was paid for, oldest first: what was asked, when, and what it cost its dearest cell.
-    With ``refresh`` those of the newest data version have ``rows``, as answered then and as known now."""
+def history(
+    contract: Contract, ledger: Ledger, *, refresh: bool = False, name: str | None = None
+) -> list[dict[str, Any]]:
+    """Every ask that was paid for, oldest first: what was asked, when, by whom, and what it cost its
+    dearest cell.  With ``refresh`` those of the newest data version have ``rows``, as answered then and as
+    known now.  Of an analyst's ``name`` the own ones."""
     asks: dict[tuple[int, str], list[tuple[int, Release]]] = {}
     domains: dict[int, Any] = {}
     for epoch, seq, body in releases(ledger):
         domains[epoch.counter] = epoch.domain
         asks.setdefault((body["version"], body["ask"]), []).append((seq, Release.from_json(body)))
     of = {counter: Domain.from_json(domain) for counter, domain in domains.items()}
+    mine = _owner(ledger, name)
     found: list[dict[str, Any]] = [
         {
-            "id": name,
+            "id": ask,
+            "by": bought[0][1].by,
             "at": bought[0][1].note.get("at", ""),
             "question": bought[0][1].question,
             "data_version": version,
@@ -156,7 +169,8 @@ def history(contract: Contract, ledger: Ledger, *, refresh: bool = False) -> lis
                 for seq, release in bought
             ],
         }
-        for (version, name), bought in asks.items()
+        for (version, ask), bought in asks.items()
+        if mine is None or bought[0][1].by == mine
     ]
     if refresh:
         from defray.refreshed import refresh as refreshed
@@ -166,6 +180,24 @@ def history(contract: Contract, ledger: Ledger, *, refresh: bool = False) -> lis
             if told["data_version"] == newest and told["id"] in rows:
                 told["rows"] = rows[told["id"]]
     return found
+
+
+def spending(
+    contract: Contract, ledger: Ledger, *, name: str | None = None
+) -> list[dict[str, Any]]:
+    """What was spent on answers after each ask, oldest first; of an analyst's ``name`` from the account."""
+    from defray.spending import spending as after_each
+
+    return after_each(contract, ledger, _owner(ledger, name))
+
+
+def _owner(ledger: Ledger, name: str | None) -> str | None:
+    """The name, where it is an analyst's with a share."""
+    if name is None:
+        return None
+    with ledger.view() as view:
+        principal = view.principals().get(name)
+    return name if principal is None or principal.share is not None else None
 
 
 def run_audit(ledger: Ledger, contract: Contract | None = None) -> AuditReport:
@@ -185,7 +217,8 @@ def run_audit(ledger: Ledger, contract: Contract | None = None) -> AuditReport:
             if body[name] != value:
                 raise Disagrees(f"its {name} is {body[name]}, by its weights it is {value}")
         release = Release.from_json(body, keys)
-        newest.append(Logged(body["seq"], release))
+        if not release.alone:
+            newest.append(Logged(body["seq"], release))
         return Derived(keys, paid_by(release, domain, rho))
 
     report = audit(ledger, derive)

@@ -20,7 +20,7 @@ from defray.core.canonical import canonical
 from defray.data.counted import CountedSource
 from defray.data.made_up import MadeUpNoise, made_up
 from defray.data.source import Control
-from defray.engine import Engine, _ceiling
+from defray.engine import Engine, ceiling_of
 from defray.errors import BudgetRefused, InternalError, TooFewRows
 from defray.ledger.memory import MemoryLedger
 from defray.transcript import terms_of
@@ -46,7 +46,7 @@ def dry_run(
     ask = engine.prepare(sql, wish)
     for other in among:
         engine.prepare(other, wish)
-    _ceiling(max_rho)
+    ceiling_of(max_rho)
     contract, ledger = engine.contract, engine.ledger
     seed = sha256(canonical([contract.table, contract.domain.to_json(), ask.text])).digest()
     question, cells = ask.compiled.question, ask.compiled.cells

@@ -13,6 +13,7 @@ refused at no cost.  A release is durable before anyone sees it.
 from __future__ import annotations
 
 import datetime as dt
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,21 +24,25 @@ from typing import TYPE_CHECKING, Any
 from defray.charged import paid_by
 from defray.controller.ask import Ask
 from defray.controller.goals import Wish
-from defray.controller.plan import MAX_STEPS, Price, Step, plan, price
+from defray.controller.plan import MAX_STEPS, Price, Step, plan
 from defray.controller.prepare import prepare
-from defray.controller.present import Bought, answer_of
+from defray.controller.present import Bought, answer_of, settled
 from defray.controller.purchase import Purchase
 from defray.controller.refuse import closed, reason, refusal_of, too_few_rows
-from defray.controller.scarcity import Moment, Ration, ration
+from defray.controller.scarcity import Moment, Ration
+from defray.controller.sharing import Decision, decide
 from defray.controller.together import together
 from defray.controller.validity import too_many_looks
 from defray.core.amounts import exact, rho_of
 from defray.core.answer import Answer, Quote
 from defray.core.contract import Contract
+from defray.core.domain import Domain
+from defray.core.principals import Caller
 from defray.data.source import Control, Source
-from defray.errors import LedgerBusy, MaxRhoRefused, Refused, SourceChanged, TargetError
-from defray.ledger.records import Release
-from defray.ledger.store import Ledger, Transaction
+from defray.errors import BadInput, LedgerBusy, MaxRhoRefused, Refused, SourceChanged, TargetError
+from defray.ledger.beside import KeptAnswer
+from defray.ledger.records import Release, Settled
+from defray.ledger.store import Ledger, Transaction, View
 from defray.noise.sampler import Sampler
 from defray.pricelist import price_list
 from defray.query.region import Regions
@@ -70,19 +75,24 @@ class Engine:
 
     # -- the two questions ------------------------------------------------------------------------
 
-    def quote(self, sql: str, wish: Wish, among: Sequence[str] = ()) -> Quote:
+    def quote(
+        self, sql: str, wish: Wish, among: Sequence[str] = (), name: str | None = None
+    ) -> Quote:
         """What asking this would cost now.  Free: writes nothing, reads no row."""
-        return self.quote_all([(sql, wish)], among)[0]
+        return self.quote_all([(sql, wish)], among, name)[0]
 
     def quote_all(
-        self, questions: Sequence[tuple[str, Wish]], among: Sequence[str] = ()
+        self,
+        questions: Sequence[tuple[str, Wish]],
+        among: Sequence[str] = (),
+        name: str | None = None,
     ) -> list[Quote]:
         """The prices of a list asked in this order: each credits what the ones before it would buy."""
         asks = [self._asked(sql, wish, among) for sql, wish in questions]
         fingerprint = self._source.fingerprint()
         with self.ledger.view() as view:
             version = self.transcript.version(view, fingerprint)
-            return price_list(asks, self.transcript, view, version)
+            return price_list(asks, self.transcript, view, version, name)
 
     def ask(
         self,
@@ -92,6 +102,7 @@ class Engine:
         among: Sequence[str] = (),
         max_rho: Any = None,
         control: Control | None = None,
+        caller: Caller | None = None,
     ) -> Answer:
         """Answer a question at the asked accuracy, paying only what the transcript does not hold; where
         the contract's gate grants less, at the accuracy which that buys.  What it has in common with those
@@ -101,23 +112,26 @@ class Engine:
         TooManyLooks (refused), DataError and LedgerError.
         """
         ask = self._asked(sql, wish, among)
-        ceiling = _ceiling(max_rho)
+        ceiling, name = ceiling_of(max_rho), None if caller is None else caller.name
         lost = False
         for _ in range(MAX_TRIES):
             fingerprint = self._source.fingerprint()
             with self.ledger.view() as view:
+                kept = kept_answer(view, caller)
+                if kept is not None:
+                    return kept
                 version = self.transcript.version(view, fingerprint)
-                moment = self.transcript.moment(ask, view, version, ceiling)
-            estimate = price(ask, moment.held, moment.funds)
-            if moment.closed and not estimate.free:
+                moment = self.transcript.moment(ask, view, version, ceiling, name=name)
+            decision = decide(ask, moment)
+            if moment.closed and not decision.estimate.free:
                 raise closed()
-            rationed = ration(ask, moment.held, moment, estimate)
+            rationed = decision.rationed
             looked = too_many_looks(ask, moment.held, rationed.price.step)
             if looked is not None:
                 raise looked
             refusal = refusal_of(ask, moment, rationed)
             done = not rationed.price.step.purchases  # known already, refused, or held back
-            if done and not self._remembered(ask, moment, rationed, fingerprint):
+            if done and not self._remembered(ask, moment, decision, fingerprint, name):
                 continue
             if refusal is not None:
                 raise refusal
@@ -131,7 +145,7 @@ class Engine:
                 if self.transcript.version(tx, fingerprint) != version:
                     continue  # a newer version was opened meanwhile
                 self.transcript.open_version(tx, version, fingerprint)
-                outcome = self._buy(ask, scanned, tx, ceiling, (moment, estimate))
+                outcome = self._buy(ask, scanned, tx, ceiling, (moment, decision), caller)
             if outcome is None:
                 lost = True
                 continue  # a race for the budget was lost: look again, at no cost
@@ -165,7 +179,8 @@ class Engine:
         scanned: Scanned,
         tx: Transaction,
         ceiling: Fraction | None,
-        foreseen: tuple[Moment, Price],
+        foreseen: tuple[Moment, Decision],
+        caller: Caller | None = None,
     ) -> Answer | Refused | None:
         """Decide, charge, draw and append, step by step, inside the transaction.
 
@@ -173,13 +188,18 @@ class Engine:
         bought (None) where it can no longer be afforded.  A refusal after a first step ends the ask with
         what that step bought, which is kept, credited and shown as not met.
         """
+        kept = kept_answer(tx, caller)
+        if kept is not None:
+            return kept
         version, name = counter(tx), str(tx.seq + 1)
-        views = scanned.views.keys()
-        moment = self.transcript.moment(ask, tx, version, ceiling, scanned=views)
-        before, estimate = foreseen
+        views, by = scanned.views.keys(), None if caller is None else caller.name
+        moment = self.transcript.moment(ask, tx, version, ceiling, scanned=views, name=by)
+        before, decision = foreseen
         if not moment.same(before):
-            estimate = price(ask, moment.held, moment.funds)
-        rationed = latest = ration(ask, moment.held, moment, estimate)
+            decision = decide(ask, moment)
+        elif moment.share is None:
+            decision = decide(ask, moment, decision.estimate)
+        rationed = latest = decision.rationed
         looked = too_many_looks(ask, moment.held, latest.price.step)
         if looked is not None:
             return looked
@@ -199,17 +219,32 @@ class Engine:
             step = latest.price.step
             if stopped or not step.purchases:
                 break
-            self._measure(ask, step, scanned, tx, name)
+            owner = None if moment.share is None else by
+            noted = views_noted(ask, moment, self.contract.domain)
+            self._measure(ask, step, scanned, tx, name, owner, noted)
+            self._move(ask, decision, tx, name, owner)
             charged = bought.charged + step.charge
-            moment = self.transcript.moment(ask, tx, version, ceiling, charged, scanned=views)
+            moment = self.transcript.moment(
+                ask, tx, version, ceiling, charged, scanned=views, name=by
+            )
             bought = bought.with_step(step, moment.held)
             if latest.cut or (step.final and not n):
                 break  # cut down, or the quote was exact: this and no more
             following = Price.of(plan(ask, moment.held, moment.funds))
             room = most - bought.charged
-            latest = ration(ask, bought.before, moment, following, bought.spent, room)
+            decision = decide(
+                ask,
+                moment,
+                following,
+                before=bought.before,
+                spent=bought.spent,
+                most_quanta=room,
+            )
+            latest = decision.rationed
             rationed = rationed if latest.grant is None else latest
             stopped = _stop(ask, moment, latest, room)
+            if not scanned.covers(latest.price.step):
+                stopped = stopped or AGAIN
         self.transcript.arrive(tx, ask, moment, rationed, bought.spent)
         if stopped and latest.price.step.hopeless:
             return too_few_rows(rho_of(bought.charged, moment.funds.total))
@@ -217,7 +252,12 @@ class Engine:
         if stopped:  # what was to come next may have been a diagnostic, which lacks nothing
             rest = plan(ask, moment.held, replace(moment.funds, weighs=False, probe=Fraction(0)))
             unpaid = latest.lacking or rest.charge
-        return self._answer(ask, bought, moment, rationed, stopped, unpaid)
+        answer = self._answer(ask, bought, moment, rationed, stopped, unpaid)
+        settles = settled(ask, bought, moment.funds)
+        if settles:
+            tx.settle(Settled(name, settles))
+        keep_answer(tx, caller, answer)
+        return answer
 
     def _answer(
         self,
@@ -242,17 +282,21 @@ class Engine:
             rho_of(unpaid, moment.funds.total),
         )
 
-    def _remembered(self, ask: Ask, moment: Moment, rationed: Ration, fingerprint: str) -> bool:
-        """Remember an ask that its gate grants nothing, where that paces others; False where things have
-        changed and another look is due."""
-        if rationed.grant is None or not moment.scarcity.arriving:
-            return True
+    def _remembered(
+        self, ask: Ask, moment: Moment, decision: Decision, fingerprint: str, by: str | None
+    ) -> bool:
+        """Remember an ask that its gate grants nothing, where that paces others, and a free one that moves
+        its analyst's shadow; False where things have changed and another look is due."""
         version = moment.version
+        if decision.moves and not moment.closed:
+            return self._followed(ask, version, fingerprint, by)
+        if decision.rationed.grant is None or not moment.scarcity.arriving:
+            return True
         with self.ledger.transaction() as tx:
             if self.transcript.version(tx, fingerprint) != version or tx.closed:
                 return False
             now = self.transcript.moment(ask, tx, version, moment.funds.ceiling)
-            again = ration(ask, now.held, now, price(ask, now.held, now.funds))
+            again = decide(ask, now).rationed
             if again.grant is None or again.price.step.purchases:
                 return False
             self.transcript.open_version(tx, version, fingerprint)
@@ -260,14 +304,53 @@ class Engine:
         self.transcript.joined = version
         return True
 
-    def _measure(self, ask: Ask, step: Step, scanned: Scanned, tx: Transaction, name: str) -> None:
+    def _followed(self, ask: Ask, version: int, fingerprint: str, by: str | None) -> bool:
+        """Let the shadow of who asks follow what all know already; False where another look is due."""
+        with self.ledger.transaction() as tx:
+            if self.transcript.version(tx, fingerprint) != version or tx.closed:
+                return False
+            decision = decide(ask, self.transcript.moment(ask, tx, version, name=by))
+            if decision.rationed.price.step.purchases:
+                return False
+            if decision.moves:
+                self.transcript.open_version(tx, version, fingerprint)
+                self._move(ask, decision, tx, str(tx.seq + 1), by)
+        self.transcript.joined = version
+        return True
+
+    def _move(
+        self, ask: Ask, decision: Decision, tx: Transaction, name: str, by: str | None
+    ) -> None:
+        """Append what the analyst who asks would have bought alone."""
+        for move in decision.moves:
+            cells = len(move.block.keys if move.drawn is None else move.drawn.scales)
+            at = ask.compiled.blocks.index(move.block)
+            purchase = Purchase(
+                at, move.bits, move.sigmas, move.precisions, (move.charge,), move.purse
+            )
+            values = tuple(
+                None if move.drawn is None and move.sigmas[i] is None else 0 for i in range(cells)
+            )
+            made = self._release(ask, purchase, tx, name, values, move.drawn, by)
+            tx.append(replace(made, alone=True))
+
+    def _measure(
+        self,
+        ask: Ask,
+        step: Step,
+        scanned: Scanned,
+        tx: Transaction,
+        name: str,
+        by: str | None = None,
+        views: list[Any] | None = None,
+    ) -> None:
         """Draw and append a step's releases.  True numbers meet their noise here and nowhere else."""
         made: list[Release] = []
         for purchase in step.purchases:
             block = ask.compiled.blocks[purchase.block]
             for drawn in purchase.draws:
                 values = noisy(drawn, block, scanned, self._sampler.draw(drawn.scales))
-                made.append(self._release(ask, purchase, tx, name, values, drawn))
+                made.append(self._release(ask, purchase, tx, name, values, drawn, by))
             if not purchase.draws:
                 assert scanned.own is not None
                 sigmas = {i: s for i, s in enumerate(purchase.sigmas) if s is not None}
@@ -279,12 +362,12 @@ class Engine:
                     else None
                     for i in range(len(block.keys))
                 )
-                made.append(self._release(ask, purchase, tx, name, own))
+                made.append(self._release(ask, purchase, tx, name, own, None, by))
         for release in made[:-1]:
             tx.append(release)
-        tx.append(self._settling(made[-1], step) if step.final else made[-1])
+        tx.append(self._settling(made[-1], step, views or []) if step.final else made[-1])
 
-    def _settling(self, release: Release, step: Step) -> Release:
+    def _settling(self, release: Release, step: Step, views: list[Any]) -> Release:
         """The release after which every absolute target of a count or a sum is met: that is claimed, and an
         audit derives it again under the same public numbers."""
         contract, note = self.contract, {**release.note, "met": True}
@@ -292,6 +375,8 @@ class Engine:
             note["n_max"] = contract.n_max
         if contract.m_floor is not None:
             note["m_floor"] = str(contract.m_floor)
+        if views:
+            note["views"] = views
         return replace(release, settles=step.settles, note=note)
 
     def _release(
@@ -302,12 +387,15 @@ class Engine:
         name: str,
         values: tuple[int | None, ...],
         drawn: Drawn | None = None,
+        by: str | None = None,
     ) -> Release:
         """A release as it is logged."""
         block, contract = ask.compiled.blocks[purchase.block], self.contract
         note: dict[str, Any] = {"at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds")}
         if purchase.given:
             note["given"] = True
+        if by is not None:
+            note["by"] = by
         if ask.tag:
             note["confirm"] = ask.tag
         if drawn is not None:
@@ -353,7 +441,53 @@ def _stop(ask: Ask, moment: Moment, rationed: Ration, room: int) -> str:
     return ""
 
 
-def _ceiling(max_rho: Any) -> Fraction | None:
+def views_noted(ask: Ask, moment: Moment, domain: Domain) -> list[Any]:
+    """The views that an analyst is answered from alone, where others are not: the log names them, so that
+    an audit can look there as well."""
+    overlap = moment.overlap
+    if overlap is None or overlap.alone is None:
+        return []
+    found = [
+        axes
+        for block in ask.compiled.blocks
+        for axes in overlap.alone.views(block)
+        if axes not in overlap.views(block)
+    ]
+    return [
+        [
+            [domain.names[c] for c in axes.columns],
+            [None if s is None else list(s) for s in axes.starts],
+        ]
+        for axes in dict.fromkeys(found)
+    ]
+
+
+def kept_answer(view: View, caller: Caller | None) -> Answer | None:
+    """The answer that is kept for a request.  BadInput where another request has its key."""
+    if caller is None or caller.key is None:
+        return None
+    kept = view.answered(caller.name, caller.key)
+    if kept is None:
+        return None
+    request, document = kept
+    if request != caller.request:
+        raise BadInput(
+            "this idempotency key (Idempotency-Key) was used for another request",
+            hint="use a new key for a new ask",
+        )
+    return Answer.from_dict(json.loads(document))
+
+
+def keep_answer(tx: Transaction, caller: Caller | None, answer: Answer) -> None:
+    """Keep what was paid for, for whoever asks again with the same key."""
+    if caller is not None and caller.key is not None:
+        document = json.dumps(answer.to_dict())
+        at = dt.datetime.now(dt.UTC).replace(microsecond=0)
+        tx.keep_answer(KeptAnswer(caller.name, caller.key, caller.request, at, document))
+
+
+def ceiling_of(max_rho: Any) -> Fraction | None:
+    """``max_rho`` as a number; TargetError where it is none."""
     if max_rho is None:
         return None
     try:

@@ -107,12 +107,14 @@ class Logbook:
         return other
 
     def views_of(self, ask: str) -> list[Axes]:
-        """The views that the releases of an ask were measured in, as their weights say."""
-        from defray.past import axes_of
+        """The views that the releases of an ask were measured in, as their weights say, or note."""
+        from defray.past import axes_noted, axes_of
 
         found = [one.release for one in self.logged.values() if one.release.ask == ask]
         cells = [r for r in found if r.weights["kind"] == "cells"]
-        return list(dict.fromkeys(axes_of(r, self.contract.domain) for r in cells))
+        views = [axes_of(r, self.contract.domain) for r in cells]
+        views += [axes for r in found for axes in axes_noted(r, self.contract.domain)]
+        return list(dict.fromkeys(views))
 
     def held(self, ask: Ask, *, linear: bool, views: Sequence[Axes] = ()) -> Held:
         """What is known of a question now; ``linear``: all releases of its measures count, also in these

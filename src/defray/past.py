@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 
 from defray.core.contract import Contract, Purse
 from defray.core.domain import Domain
@@ -129,8 +129,17 @@ def appended(view: View) -> bool:
 
 def axes_of(release: Release, domain: Domain) -> Axes:
     """The view that a mixture of cells was measured in."""
-    columns = tuple(domain.names.index(name) for name in release.attributes)
-    starts = tuple(None if s is None else tuple(s) for s in release.weights["classes"])
+    return _axes(release.attributes, release.weights["classes"], domain)
+
+
+def axes_noted(release: Release, domain: Domain) -> list[Axes]:
+    """Other views that a release notes as those its answer may rest on."""
+    return [_axes(names, starts, domain) for names, starts in release.note.get("views", ())]
+
+
+def _axes(names: Iterable[str], classes: Iterable[Any], domain: Domain) -> Axes:
+    columns = tuple(domain.names.index(name) for name in names)
+    starts = tuple(None if s is None else tuple(s) for s in classes)
     return Axes(columns, starts, tuple(domain.widths[c] for c in columns))
 
 

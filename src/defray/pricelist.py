@@ -19,7 +19,8 @@ from defray.controller.plan import (
 from defray.controller.purchase import Purchase, charged, releases
 from defray.controller.quote import quote_of
 from defray.controller.refuse import closed, too_few_rows
-from defray.controller.scarcity import Moment, Ration, ration
+from defray.controller.scarcity import Moment, Ration
+from defray.controller.sharing import decide
 from defray.controller.validity import too_many_looks
 from defray.core.amounts import rho_of
 from defray.core.answer import Quote
@@ -33,25 +34,31 @@ if TYPE_CHECKING:
 
 
 def price_list(
-    asks: Sequence[Ask], transcript: Transcript, view: View, version: int
+    asks: Sequence[Ask],
+    transcript: Transcript,
+    view: View,
+    version: int,
+    name: str | None = None,
 ) -> list[Quote]:
     """The quotes of asks in this order.  Data-dependent prices (averages, percentages) stay ranges, but an
     exact repeat of one is free.  Raises TooFewRows, TooManyLooks or LedgerError where asking would."""
     foreseen = _Foreseen()
     quotes: list[Quote] = []
     for ask in asks:
-        moment = foreseen.moment(ask, transcript.moment(ask, view, version))
+        moment = foreseen.moment(ask, transcript.moment(ask, view, version, name=name))
         estimate, moment = foreseen.price(ask, moment)
         if moment.closed and not estimate.free:
             raise closed()
         if estimate.step.hopeless:
             raise too_few_rows(Fraction(0))
-        rationed = foreseen.doubtful(ration(ask, moment.held, moment, estimate), moment)
+        decision = decide(ask, moment, estimate)
+        rationed = foreseen.doubtful(decision.rationed, moment)
         looked = too_many_looks(ask, moment.held, rationed.price.step, foreseen.planned)
         if looked is not None:
             raise looked
         bought = purchases(ask, moment, rationed)
         foreseen.take(ask, moment, rationed, bought)
+        foreseen.moves.extend(decision.moves)
         quote = quote_of(ask, moment, rationed, bought)
         if quote.fits:
             foreseen.met.add(ask.arrival)
@@ -82,6 +89,7 @@ class _Foreseen:
     met: set[bytes] = field(default_factory=set)
     doubt: Fraction = Fraction(0)
     releases: list[Planned] = field(default_factory=list)
+    moves: list[Planned] = field(default_factory=list)
     asks: int = 0
     answer: Fraction = Fraction(0)
     diagnostic: Fraction = Fraction(0)
@@ -100,6 +108,12 @@ class _Foreseen:
             left = overlap.answerable(ask.compiled.blocks)
             answer, diagnostic = (rho_of(left[p], total) for p in PURSES)
             now = replace(now, overlap=overlap)
+        if now.share is not None and (self.moves or self.releases):
+            share = now.share.after(ask, now, self.moves, self.releases)
+            now = replace(now, share=share)
+            if now.overlap is not None:
+                alone = share.alone.overlap
+                now = replace(now, overlap=replace(now.overlap, alone=alone))
         funds = replace(
             now.funds,
             answer=max(answer, Fraction(0)),
@@ -153,7 +167,7 @@ class _Foreseen:
                 for key, precision in zip(keys, purchase.precisions, strict=True):
                     if precision is not None:
                         self.planned.setdefault(key, []).append((precision, name))
-        if moment.overlap is not None:
+        if moment.overlap is not None or moment.share is not None:
             self.releases.extend(releases(ask, bought))
         if not rationed.price.exact:
             self.uncertain.update(ask.compiled.credited)

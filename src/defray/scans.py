@@ -31,8 +31,9 @@ class Scanned:
     views: Mapping[Axes, Exact] = field(default_factory=dict)
 
     def covers(self, step: Step) -> bool:
-        """Whether every number that a step and those after it can need was scanned."""
-        return self.own is not None or not _needs_own(step)
+        """Whether every number that a step needs was scanned."""
+        seen = all(axes in self.views for axes in views_of(step))
+        return seen and (self.own is not None or not _needs_own(step))
 
 
 def scan(
@@ -45,7 +46,10 @@ def scan(
     """Every exact number that a step and those after it can need."""
     needed = views_of(step)
     if overlap is not None and not step.final:
-        needed = overlap.homes(compiled.blocks)
+        needed = [*overlap.homes(compiled.blocks), *needed]
+        if overlap.alone is not None:
+            needed += overlap.alone.homes(compiled.blocks)
+        needed = list(dict.fromkeys(needed))
     views = {axes: source.scan(view_scan(compiled, axes), control) for axes in needed}
     own = source.scan(scan_of(compiled), control) if _needs_own(step) else None
     return Scanned(own, views)

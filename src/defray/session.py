@@ -12,12 +12,13 @@ from defray.arguments import flag, guarded, question_of, questions_of, seconds, 
 from defray.controller.goals import Wish
 from defray.core.answer import Answer, Quote
 from defray.core.contract import Contract
+from defray.core.principals import Caller
 from defray.data.source import Control
 from defray.engine import Engine
 from defray.errors import BadInput, DefrayError, InternalError
 from defray.explaining import explain
 from defray.ledger.audit import AuditReport
-from defray.spending import spending
+from defray.ledger.records import digest
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -74,9 +75,15 @@ class Session:
     True
     """
 
-    def __init__(self, engine: Engine, cleanup: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        cleanup: Callable[[], None] | None = None,
+        name: str | None = None,
+    ) -> None:
         self._engine = engine
         self._cleanup = cleanup
+        self._name = name
 
     def __repr__(self) -> str:
         contract = self.contract
@@ -106,6 +113,7 @@ class Session:
             question_of(sql),
             Wish.of(within, confidence, rho, simultaneous, snap, validity),
             () if among is None else questions_of("among", among),
+            self._name,
         )
 
     @shielded
@@ -125,7 +133,8 @@ class Session:
         as :meth:`ask_all` plans them, with fewer charges in all."""
         wish = Wish.of(within, confidence, rho, simultaneous, snap, validity)
         listed = questions_of("quote_all", questions)
-        return self._engine.quote_all([(sql, wish) for sql in listed], listed if together else ())
+        together_with = listed if together else ()
+        return self._engine.quote_all([(sql, wish) for sql in listed], together_with, self._name)
 
     @shielded
     def ask(
@@ -144,17 +153,21 @@ class Session:
         progress: Callable[[float], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
         dry_run: bool = False,
+        key: str | None = None,
+        request: str | None = None,
     ) -> Answer:
         """Answer a question; pays only what earlier answers do not already say.
 
         ``within`` is an error in the aggregate's units (``50``), a percentage (``"2%"``), or a dict by
         alias; ``confidence`` defaults to 95%.  ``rho`` asks instead for the accuracy that much budget buys
         from scratch.  ``max_rho`` refuses anything dearer.  ``simultaneous`` makes the intervals of all
-        cells hold at once.  ``snap="outward"`` widens thresholds that fall inside a bin.  ``validity``
-        says what the intervals allow for: ``"fixed"``, ``"anytime"`` (ask on as you like), ``"looks=5"`` or
+        cells hold at once.  ``snap="outward"`` widens thresholds that fall inside a bin.  ``validity`` says
+        what the intervals allow for: ``"fixed"``, ``"anytime"`` (ask on as you like), ``"looks=5"`` or
         ``"confirm"`` (one release of its own).  ``among`` are the questions that this is one of, where
         others are to follow with the same arguments (see :meth:`ask_all`).  ``timeout`` (s), ``progress``
         and ``cancelled`` concern the scan.  ``dry_run`` answers from made-up rows, free: no row is read.
+        Of a session on behalf of somebody, what was paid for a ``key`` is answered again under that key,
+        for the same ``request`` (a digest, 64 hex digits), without looking again.
 
         Raises :class:`~defray.errors.BadInput`, :class:`~defray.errors.Refused`,
         :class:`~defray.errors.DataError` or :class:`~defray.errors.LedgerError`.
@@ -169,7 +182,12 @@ class Session:
             from defray.dry import dry_run as dry
 
             return dry(self._engine, asked, wish, others, max_rho=max_rho, control=control)
-        return self._engine.ask(asked, wish, among=others, max_rho=max_rho, control=control)
+        caller = None
+        if self._name is not None:
+            caller = Caller(self._name, key, request or digest(asked.encode()))
+        return self._engine.ask(
+            asked, wish, among=others, max_rho=max_rho, control=control, caller=caller
+        )
 
     def ask_all(self, questions: Sequence[str], **arguments: Any) -> list[Answer]:
         """Answer several questions that are planned together: ``arguments`` as in :meth:`ask`, for each.
@@ -183,11 +201,16 @@ class Session:
             self.quote_all(listed, **wished(arguments))
         return [self.ask(sql, among=listed, **arguments) for sql in listed]
 
+    def on_behalf_of(self, name: str) -> Session:
+        """The same contract for one principal of its ledger: an analyst's account pays, and sees the own
+        asks.  Closing it does nothing."""
+        return Session(self._engine, name=name)
+
     @shielded
     def history(self, *, refresh: bool = False) -> list[dict[str, Any]]:
         """Every ask that was paid for, oldest first.  With ``refresh``, what was answered in the newest data
         version and what is known of it now, which is at least as much, and free."""
-        return books.history(self.contract, self._engine.ledger, refresh=refresh)
+        return books.history(self.contract, self._engine.ledger, refresh=refresh, name=self._name)
 
     @shielded
     def balance(
@@ -199,13 +222,19 @@ class Session:
         Raises :class:`~defray.errors.NotFound` where there is no such column.
         """
         return books.balance(
-            self.contract, self._engine.ledger, within=within, confidence=confidence, by=by
+            self.contract,
+            self._engine.ledger,
+            within=within,
+            confidence=confidence,
+            by=by,
+            name=self._name,
         )
 
     @shielded
     def spending(self) -> list[dict[str, Any]]:
-        """What the dearest cell had paid for answers after each ask, oldest first."""
-        return spending(self.contract, self._engine.ledger)
+        """What was spent on answers after each ask, oldest first: what the dearest cell had paid, of the
+        contract or of an analyst's account."""
+        return books.spending(self.contract, self._engine.ledger, name=self._name)
 
     @shielded
     def audit(self) -> AuditReport:
@@ -239,6 +268,8 @@ class Session:
 
     def close(self) -> None:
         """Release files and connections; the contract itself stays open."""
+        if self._name is not None:
+            return
         self._engine.close()
         if self._cleanup is not None:
             self._cleanup()

@@ -14,16 +14,18 @@ from defray.controller.scarcity import Moment, Ration, Scarcity
 from defray.core.amounts import QUANTA, rho_of
 from defray.core.contract import RELATION, Contract
 from defray.errors import LedgerMismatch
-from defray.ledger.records import PURSES, Arrival, Purse, Terms
+from defray.ledger.records import Arrival, Purse, Terms
 from defray.ledger.store import Ledger, Transaction, View
 from defray.policy.choices import GATES
 from defray.policy.demand import WINDOW, Pace
 from defray.policy.weights import Weights
+from defray.shares import Shares
 
 if TYPE_CHECKING:
     from defray.past import Past
     from defray.support.axes import Axes
     from defray.support.overlap import Overlap
+
 from defray.support.known import UNKNOWN
 
 DEFAULT_PROBES = 1000
@@ -64,6 +66,7 @@ class Transcript:
         self._domain = contract.domain.to_json()
         self._linear = contract.support == "linear"
         self._past: Past | None = None
+        self._shares = Shares(contract, ledger.terms)
         self.joined: int | None = None
         """The data version that this session has seen or opened."""
 
@@ -76,9 +79,12 @@ class Transcript:
         charged: int = 0,
         *,
         scanned: Collection[Axes] | None = None,
+        name: str | None = None,
     ) -> Moment:
         """``charged`` quanta of the caller's ``ceiling`` are gone already; where ``scanned`` is given, no
-        other views can be measured any more."""
+        other views can be measured any more; ``name`` is the principal who asks (None: nobody in particular).
+
+        Raises Forbidden where that is nobody who may ask now."""
         compiled = ask.compiled
         keys = [*compiled.keys, *ask.marks]
         if self._policy.paced:
@@ -97,15 +103,24 @@ class Transcript:
         )
         held = Held(known, marks)
         overlap = self._overlap(view, version, scanned) if self._linear else None
+        owner = self._shares.owner(view, name)
+        shadow: Overlap | None = None
         if overlap is not None:
             overlap = replace(overlap, among=ask.among)
+            if owner is not None:
+                shadow = self._shares.shadow(overlap, view, version, owner)
+            room = self._shares.room(overlap.room, view, owner, exists=current)
+            overlap = replace(overlap, room=room, alone=shadow)
             if can_overlap(ask):
                 held = held.with_overlap(compiled, overlap)
             answerable = overlap.answerable(compiled.blocks)
         else:
-            answerable = {p: self._ledger.terms.caps[p] - view.spent(p) for p in PURSES}
+            answerable = self._shares.left(view, owner)
         funds = self._funds(answerable, ceiling, charged)
-        return Moment(version, held, funds, scarcity, view.closed, overlap)
+        moment = Moment(version, held, funds, scarcity, view.closed, overlap)
+        if owner is None:
+            return moment
+        return replace(moment, share=self._shares.share(view, ask, owner, moment, shadow))
 
     def _overlap(self, view: View, version: int, scanned: Collection[Axes] | None) -> Overlap:
         """The releases of a data version as this moment sees them, and what each cell may still pay."""

@@ -18,7 +18,6 @@ from defray.core.principals import Role
 from defray.service.app import build
 from defray.service.limits import Limits
 from defray.session import Session
-from tests.service.standin import Shared
 from tests.tables import open_session, people, slow_session, write_contract, write_people
 
 COUNT = "SELECT COUNT(*) FROM people"
@@ -47,7 +46,7 @@ class House:
             if name not in there:
                 self.access.add(name, role, share)
             self.tokens[name], _ = self.access.issue(name)
-        self.app = build(Shared(self.session, self.access), self.access, self.limits)
+        self.app = build(self.session, self.access, self.limits)
         self.client = TestClient(self.app)
 
     def headers(self, who: str, **more: str) -> dict[str, str]:

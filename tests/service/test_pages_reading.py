@@ -104,7 +104,7 @@ def test_the_balance_is_drawn_and_told(house: House):
     house.ask("ana", "SELECT COUNT(*) FROM people WHERE age < 20", within=20)
     house.ask("ben", "SELECT COUNT(*) FROM people WHERE age < 50", within=20)
     text = ana.get("/balance").text
-    left = house.get("ana", "/balance").json()["answer"]["remaining_rho"]
+    left = house.get("ana", "/balance").json()["account"]["remaining_rho"]
     assert f"{left:.3g} <span" in text
     assert "after 1 ask;" in text
     assert "after 2 asks;" in visitor(house, "cat").get("/balance").text

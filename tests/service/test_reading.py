@@ -116,4 +116,6 @@ def test_history_as_known_now(house: House):
 def test_the_balance_is_the_librarys(house: House):
     house.ask("ana")
     told = house.get("ana", "/balance", within="20", confidence="0.9", by="sex").json()
-    assert told == house.session.balance(within=20, confidence=0.9, by="sex")
+    ana = house.session.on_behalf_of("ana")
+    assert told == ana.balance(within=20, confidence=0.9, by="sex")
+    assert told["account"]["share"] == 0.5

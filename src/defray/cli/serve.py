@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -11,9 +11,6 @@ from defray.cli import screen
 from defray.cli.app import Json, Named, contract_path
 from defray.cli.screen import say, show
 from defray.errors import MissingExtra
-
-if TYPE_CHECKING:
-    from defray.service.ports import Shared
 
 
 def serve(
@@ -51,8 +48,7 @@ def serve(
         if not access.analysts():
             _warn("nobody may ask yet; defray analyst add NAME lets somebody in")
         logs.to()
-        shared = cast("Shared", session)
-        run.serve(app.build(shared, access, chosen), host, port, _started)
+        run.serve(app.build(session, access, chosen), host, port, _started)
 
 
 def _warn(text: str) -> None:

@@ -49,6 +49,8 @@ KEYS: Final = (
     Key("n_max", "a public upper bound on the number of rows", "n_max = 1000000"),
     Key("charge_by", "columns whose cells are charged apart, however large the domain",
         'charge_by = ["site"]'),
+    Key("surplus", "what an analyst's savings may be used for: none, partial or allornothing",
+        'surplus = "allornothing"'),
     Key("weights.alpha", "how sharply difficult questions are preferred; 0: not at all", "alpha = 1"),
     Key("weights.beta", "how much an answer that moved adds to the difficulty", "beta = 1"),
     Key("weights.g", "how the magnitude lowers the difficulty: identity, sqrt or log",

@@ -62,6 +62,7 @@ def parse_contract(text: str, path: Path) -> Contract:
     if m_floor is not None and not Fraction(1, 1000) <= m_floor <= 10**15:
         top.problem("m_floor", "is out of range", "m_floor = 100: a count of rows")
     n_max = top.whole("n_max", low=1, high=2**62)
+    surplus = top.choice("surplus", ("none", "partial", "allornothing"))
     ledger = read_ledger(top, path, source)
     domain = _domain(top, support or "linear")
     promises = read_promises(top, domain, support or "linear")
@@ -88,6 +89,7 @@ def parse_contract(text: str, path: Path) -> Contract:
         m_floor=m_floor,
         n_max=n_max,
         promises=promises,
+        surplus=cast(Any, surplus or "allornothing"),
         ledger=ledger,
         path=path,
     )

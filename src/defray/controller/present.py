@@ -33,6 +33,8 @@ NO_ROWS = "no row can be here: the question excludes this group"
 TOO_FEW = "too few rows for the asked error"
 FLOORED = "the percentage is of the floor: the value may be smaller"
 
+MOVED = "met when it was asked: what was released since has moved the interval"
+
 CLAMPED = (
     "values are clamped to the declared bounds; the interval does not cover what the bounds cut off"
 )
@@ -167,11 +169,28 @@ def _met(ask: Ask, rule: Rule, j: int, i: int, bought: Bought, funds: Funds) -> 
         return True, "" if isinstance(rule, Linear) else NO_ROWS
     note = FLOORED if rule.floored(i, bought.after, funds) else ""
     if ask.promised(bought.after, j, i):
-        return True, note
+        wider = isinstance(rule.goal, Within) and (
+            _estimate(rule, i, bought.after).half_width > rule.goal.amount
+        )
+        return True, MOVED if wider else note
     need = rule.want(i, bought.after, funds)
     if need.hopeless:
         return False, TOO_FEW
     return not need.wants, note
+
+
+def settled(ask: Ask, bought: Bought, funds: Funds) -> tuple[tuple[bytes, Fraction, Fraction], ...]:
+    """Absolute targets of averages that are met now, and were not remembered: others' releases may move
+    what is known of them later."""
+    return tuple(
+        (ask.mark(j, i), share, ask.miss)
+        for j, rule in enumerate(rules_of(ask))
+        if isinstance(rule.goal, Within) and (share := ask.share(j)) is not None
+        for i in range(len(ask.compiled.cells))
+        if not _empty(rule, i)
+        and not ask.promised(bought.after, j, i)
+        and _met(ask, rule, j, i, bought, funds)[0]
+    )
 
 
 def _estimate(rule: Rule, cell: int, held: Held) -> Estimate:

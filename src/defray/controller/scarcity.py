@@ -20,6 +20,7 @@ from defray.policy.gates import Policy
 from defray.policy.weights import Weights
 
 if TYPE_CHECKING:
+    from defray.controller.sharing import Share
     from defray.support.overlap import Overlap
 
 ALL_BUT = 1 - Fraction(1, 2**40)
@@ -71,7 +72,8 @@ class Scarcity:
 @dataclass(frozen=True, slots=True)
 class Moment:
     """All that a decision rests on.  ``version`` may be a data version that is still to be opened;
-    ``overlap`` is what all its releases say, where the contract credits overlaps."""
+    ``overlap`` is what all its releases say, where the contract credits overlaps; ``share`` what the
+    analyst who asks has of the budget, where it is shared."""
 
     version: int
     held: Held
@@ -79,10 +81,15 @@ class Moment:
     scarcity: Scarcity
     closed: bool
     overlap: Overlap | None = None
+    share: Share | None = None
 
     def same(self, other: Moment) -> bool:
         """Whether nothing was learned or spent in between that a price rests on."""
         seqs = [0 if m.overlap is None else m.overlap.history.seq for m in (self, other)]
+        if (self.share is None) != (other.share is None):
+            return False
+        if self.share and other.share and not self.share.alone.same(other.share.alone):
+            return False
         return self.funds == other.funds and self.held == other.held and seqs[0] == seqs[1]
 
 

@@ -17,6 +17,9 @@ RELATION = "add/remove one unit"
 
 Purse = Literal["answer", "diagnostic"]
 PURSES: tuple[Purse, ...] = ("answer", "diagnostic")
+
+Surplus = Literal["none", "partial", "allornothing"]
+"""What savings may be used for: nothing; a part of what is missing; all of it or nothing."""
 """The two caps inside the one budget: for answers, and for diagnostics (of relative targets; of weights)."""
 
 
@@ -98,7 +101,8 @@ class Contract:
 
     ``gate`` names the policy that shares the budget out over the ``horizon`` of expected paid questions, of
     which ``forecast`` gives typical prices in rho.  ``promises`` hold budget back for classes of questions
-    that are never refused."""
+    that are never refused.  ``surplus`` is what an analyst's savings may be used for, where analysts have
+    shares of the budget."""
 
     table: str
     rho: Fraction
@@ -117,5 +121,6 @@ class Contract:
     m_floor: Fraction | None = None
     n_max: int | None = None
     promises: tuple[Promised, ...] = ()
+    surplus: Surplus = "allornothing"
     ledger: LedgerSpec = LedgerSpec()
     path: Path | None = None

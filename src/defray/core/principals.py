@@ -62,6 +62,16 @@ class Principal:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks.  With a ``key`` the answer to a ``request`` (its digest) that was paid for is kept: the
+    same request under the same key is answered with it."""
+
+    name: str
+    key: str | None = None
+    request: str = ""
+
+
 class Principals(Mapping[str, Principal]):
     """All principals by name, in the order in which they came.  It never changes.
 

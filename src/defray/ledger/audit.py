@@ -17,7 +17,18 @@ from defray.core.amounts import QUANTA, rho_of
 from defray.core.principals import NOBODY, Enrolment, Principals
 from defray.errors import LedgerBusy, LedgerCorrupt
 from defray.ledger.accounts import Account, Folds, unpaid_in
-from defray.ledger.checks import arrival_fault, enrolled, faults, fold, fold_arrival, misfit
+from defray.ledger.checks import (
+    arrival_fault,
+    cap_of,
+    enrolled,
+    faults,
+    fold,
+    fold_arrival,
+    fold_settled,
+    misfit,
+    settled_fault,
+    unowned,
+)
 from defray.ledger.records import (
     GENESIS,
     PURSES,
@@ -28,6 +39,7 @@ from defray.ledger.records import (
     Paid,
     Purse,
     Release,
+    Settled,
     Terms,
     canonical,
     digest,
@@ -122,7 +134,7 @@ class _Replay:
     terms: Terms | None = None
     epoch: Epoch | None = None
     closed: bool = False
-    accounts: dict[Purse, Account] = field(default_factory=lambda: dict.fromkeys(PURSES, Account()))
+    accounts: dict[str, Account] = field(default_factory=lambda: dict.fromkeys(PURSES, Account()))
     versions: dict[int, dict[Purse, int]] = field(default_factory=dict)
     known: dict[bytes, Known] = field(default_factory=dict)
 
@@ -161,8 +173,14 @@ class _Replay:
             self.report(seq, "follows the end of the contract")
         if (kind == "open") != (seq == 1):
             self.report(seq, "the log must begin with its terms, and state them once")
-        if kind == "release":
+        if kind in ("release", "shadow"):
             return self._release(seq, body)
+        if kind == "settled":
+            settled = Settled.from_json(body)
+            if (wrong := settled_fault(settled)) is not None:
+                self.report(seq, wrong)
+            fold_settled(self.known, settled.settles, seq)
+            return settled.to_json()
         if kind == "arrival":
             arrival = Arrival.from_json(body)
             wrong = arrival_fault(arrival, self.arrivals)
@@ -201,7 +219,7 @@ class _Replay:
 
     def _release(self, seq: int, body: dict[str, Any]) -> dict[str, Any]:
         release = Release.from_json(body)
-        self.releases += 1
+        self.releases += not release.alone
         if self.terms is None or self.epoch is None:
             self.report(seq, "a release before the terms or the first data version")
             return release.to_json()
@@ -220,8 +238,11 @@ class _Replay:
                 self.report(seq, f"its weights do not fit the declared domain: {error}")
             else:
                 paid = self._fold(seq, release, derived)
+        if (unknown := unowned(release, self.principals)) is not None:
+            self.report(seq, unknown)
         if release.purse in PURSES:
-            self._charge(seq, release.purse, paid)
+            for name in release.accounts:
+                self._charge(seq, name, paid)
         return release.to_json()
 
     def _fold(self, seq: int, release: Release, derived: Derived) -> Paid:
@@ -238,32 +259,33 @@ class _Replay:
         fold(self.known, release, derived.keys, seq)
         return derived.paid
 
-    def _charge(self, seq: int, purse: Purse, paid: Paid) -> None:
+    def _charge(self, seq: int, name: str, paid: Paid) -> None:
         epoch, terms = self.epoch, self.terms
         assert epoch is not None and terms is not None
-        before = self.accounts[purse]
-        after = self.accounts[purse] = before.after(paid, seq, lambda: unpaid_in(epoch))
+        before = self.accounts.get(name, Account())
+        after = self.accounts[name] = before.after(paid, seq, lambda: unpaid_in(epoch))
         added = self.versions.setdefault(epoch.counter, dict.fromkeys(PURSES, 0))
-        added[purse] += after.spent - before.spent
-        cap = terms.caps.get(purse, 0)
+        for purse in PURSES:
+            added[purse] += after.spent - before.spent if purse == name else 0
+        cap = cap_of(name, terms, self.principals)
         if after.spent > cap:
-            self.report(seq, f"the {purse} purse reaches {after.spent} of {cap} quanta")
+            self.report(seq, f"the {name} purse reaches {after.spent} of {cap} quanta")
 
     @property
     def spent(self) -> dict[Purse, int]:
-        return {purse: account.spent for purse, account in self.accounts.items()}
+        return {purse: self.accounts[purse].spent for purse in PURSES}
 
     def compare(self, folds: Folds) -> None:
         """Compare the stored folds with those of the replay."""
         totals, known, charges = folds
-        spent: dict[str, int] = {str(purse): quanta for purse, quanta in self.spent.items()}
+        spent = {name: account.spent for name, account in self.accounts.items()}
         for purse in sorted(totals.keys() | spent.keys()):
             kept, replayed = totals.get(purse, 0), spent.get(purse, 0)
             if kept != replayed:
                 self.report(
                     self.seq, f"the {purse} total is kept as {kept} quanta, the log says {replayed}"
                 )
-        replayed_charges = {str(purse): a.kept() for purse, a in self.accounts.items()}
+        replayed_charges = {name: account.kept() for name, account in self.accounts.items()}
         for purse in sorted(charges.keys() | replayed_charges.keys()):
             rows, again = charges.get(purse, {}), replayed_charges.get(purse, {})
             for text in sorted(rows.keys() | again.keys()):

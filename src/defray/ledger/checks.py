@@ -10,15 +10,25 @@ import re
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from defray.core.amounts import QUANTA
 from defray.core.principals import Enrolment, Principals
 from defray.core.principals import enrolled as principals_after
 from defray.errors import BadInput, LedgerCorrupt, LedgerError
 from defray.ledger.accounts import Account, dearest
-from defray.ledger.records import PURSES, UNKNOWN, Arrival, Known, Paid, Release, Terms
-from defray.support.known import credited
+from defray.ledger.records import (
+    PURSES,
+    UNKNOWN,
+    Arrival,
+    Known,
+    Paid,
+    Purse,
+    Release,
+    Settled,
+    Terms,
+)
+from defray.support.known import alone, credited
 from defray.support.weights import charge_for, squared_gain, squared_weight, unsound, whole
 
 if TYPE_CHECKING:
@@ -66,29 +76,53 @@ def admitted(
     release: Release,
     terms: Terms,
     version: int,
-    account: Account,
+    account: Callable[[str], Account],
     seq: int,
     unpaid: Callable[[], Charges],
-) -> Account | str:
-    """The account of its purse once a release is appended as ``seq``, or why it may not be appended now: at
+    principals: Principals,
+) -> dict[str, Account] | str:
+    """The accounts that pay, once a release is appended as ``seq``, or why it may not be appended now: at
     data version ``version``, whose domain was ``unpaid`` at first."""
-    wrong = next(obstacles(release, terms, version), None)
+    wrong = next(obstacles(release, terms, version), None) or unowned(release, principals)
     if wrong is not None:
         return wrong
-    cap = terms.caps.get(release.purse, 0)
-    total = account.spent + release.charge
-    if release.charge <= cap:
-        try:
-            wrong = misfit(release, release.paid)
-            if wrong is not None:
-                return wrong
-            after = account.after(release.pays, seq, unpaid)
-        except (ValueError, TypeError, OverflowError) as error:
-            return f"what its cells pay does not fit the domain: {error}"
-        if after.spent <= cap:
-            return after
-        total = after.spent
-    return f"the {release.purse} purse would reach {total} of {cap} quanta"
+    found: dict[str, Account] = {}
+    for name in release.accounts:
+        cap = cap_of(name, terms, principals)
+        total = account(name).spent + release.charge
+        if release.charge <= cap:
+            try:
+                wrong = misfit(release, release.paid)
+                if wrong is not None:
+                    return wrong
+                after = account(name).after(release.pays, seq, unpaid)
+            except (ValueError, TypeError, OverflowError) as error:
+                return f"what its cells pay does not fit the domain: {error}"
+            total = after.spent
+            found[name] = after
+        if total > cap:
+            return f"the {name} purse would reach {total} of {cap} quanta"
+    return found
+
+
+def unowned(release: Release, principals: Principals) -> str | None:
+    """What is wrong with the analyst whom a release was bought for; None if nothing is."""
+    if release.by is None:
+        return "nobody is named whose shadow it is" if release.alone else None
+    principal = principals.get(release.by)
+    if principal is None or principal.share is None:
+        return f"{release.by!r:.80} is no analyst with a share"
+    return None
+
+
+def cap_of(account: str, terms: Terms, principals: Principals) -> int:
+    """What the cells of an account may pay, in quanta: of an analyst's, the share."""
+    purse, _, owner = account.partition("/")
+    cap = terms.caps.get(cast(Purse, purse), 0)
+    if not owner:
+        return cap
+    principal = principals.get(owner.removesuffix("/alone"))
+    return math.floor(cap * (principal.share or 0)) if principal is not None else 0
 
 
 def obstacles(release: Release, terms: Terms, version: int) -> Iterator[str]:
@@ -133,20 +167,41 @@ def fold(
     known: MutableMapping[bytes, Known], release: Release, keys: Sequence[bytes], seq: int
 ) -> None:
     """Fold a release into what is known; keys that are not there are UNKNOWN."""
-    tag = release.tag
     for functional, precision, value, i in increments(release, keys):
-        for key in (functional,) if tag is None else credited(functional, tag):
+        for key in _kept_under(release, functional):
             known[key] = known.get(key, UNKNOWN).fused(precision, value, seq, i, release.ask)
-    for key, share, gamma in release.settles:
+    fold_settled(known, release.settles, seq)
+
+
+def fold_settled(
+    known: MutableMapping[bytes, Known],
+    settles: Sequence[tuple[bytes, Fraction, Fraction]],
+    seq: int,
+) -> None:
+    """Remember targets as met."""
+    for key, share, gamma in settles:
         known[key] = known.get(key, UNKNOWN).promised(share, gamma, seq)
+
+
+def settled_fault(settled: Settled) -> str | None:
+    """What is wrong with targets that are to be remembered; None if nothing is."""
+    for key, share, gamma in settled.settles:
+        if len(key) != 16 or not (0 < share < 1 and 0 < gamma < 1):
+            return f"a target of {share} at {gamma} cannot have been met"
+    return None if settled.settles else "no target is named that was met"
+
+
+def _kept_under(release: Release, key: bytes) -> tuple[bytes, ...]:
+    """The keys that a release of a functional is folded into."""
+    keys = (key,) if release.tag is None else credited(key, release.tag)
+    return tuple(alone(k, release.by or "") for k in keys) if release.alone else keys
 
 
 def folded(release: Release) -> list[bytes]:
     """The keys that a release is folded into."""
     pairs = zip(release.keys, release.values, strict=_keyed(release))
     keys = [k for k, value in pairs if value is not None]
-    if release.tag is not None:
-        keys = [k for key in keys for k in credited(key, release.tag)]
+    keys = [k for key in keys for k in _kept_under(release, key)]
     return [*keys, *(key for key, _, _ in release.settles)]
 
 
@@ -190,9 +245,8 @@ def faults(release: Release, rho: Fraction) -> Iterator[str]:
     yield from unfit
     if unfit:
         return
-    for key, share, gamma in release.settles:
-        if len(key) != 16 or not (0 < share < 1 and 0 < gamma < 1):
-            yield f"a target of {share} at {gamma} cannot have been met"
+    if release.settles and (wrong := settled_fault(Settled(release.ask, release.settles))):
+        yield wrong
     if not isinstance(release.ask, str) or len(release.ask.split()) != 1:
         yield f"the ask {release.ask!r:.40} is not one word"
         return

@@ -37,10 +37,12 @@ from defray.ledger.checks import (
     enrolled,
     fold,
     fold_arrival,
+    fold_settled,
     folded,
+    settled_fault,
 )
 from defray.ledger.moments import Committed, MemoryView, Moment, release_of, state_at
-from defray.ledger.records import UNKNOWN, Arrival, Entry, Epoch, Known, Release, Terms
+from defray.ledger.records import UNKNOWN, Arrival, Entry, Epoch, Known, Release, Settled, Terms
 
 
 class MemoryTransaction(MemoryView):
@@ -70,24 +72,37 @@ class MemoryTransaction(MemoryView):
         )
 
     def releases(self, after: int) -> list[tuple[int, Release]]:
+        return [*super().releases(after), *self._own_releases(self._added.releases, after)]
+
+    def shadows(self, after: int) -> list[tuple[int, Release]]:
+        return [*super().shadows(after), *self._own_releases(self._added.shadows, after)]
+
+    def _own_releases(self, where: list[int], after: int) -> list[tuple[int, Release]]:
         first = max(after, self._now.floor)
-        own = [entry for entry in self._added.entries if entry.seq in self._added.releases]
-        added = [(entry.seq, release_of(entry)) for entry in own if entry.seq > first]
-        return [*super().releases(after), *added]
+        own = [entry for entry in self._added.entries if entry.seq in where]
+        return [(entry.seq, release_of(entry)) for entry in own if entry.seq > first]
 
     def append(self, release: Release) -> int:
         now = self._write()
-        version, account = (
-            0 if now.epoch is None else now.epoch.counter,
-            self._account(release.purse),
+        version, seq = 0 if now.epoch is None else now.epoch.counter, now.seq + 1
+        after = admitted(
+            release, self._terms, version, self._account, seq, self._unpaid, now.principals
         )
-        after = admitted(release, self._terms, version, account, now.seq + 1, self._unpaid)
         if isinstance(after, str):
             self._fail(after)
-        seq = self._add("release", release.to_json())
-        self._added.releases.append(seq)
+        self._add("shadow" if release.alone else "release", release.to_json())
+        (self._added.shadows if release.alone else self._added.releases).append(seq)
         fold(self._own(folded(release)), release, release.keys, seq)
-        return self._done(accounts={**now.accounts, release.purse: after})
+        return self._done(accounts={**now.accounts, **after})
+
+    def settle(self, settled: Settled) -> int:
+        self._write()
+        wrong = settled_fault(settled)
+        if wrong is not None:
+            self._fail(wrong)
+        seq = self._add("settled", settled.to_json())
+        fold_settled(self._own([k for k, _, _ in settled.settles]), settled.settles, seq)
+        return self._done()
 
     def arrive(self, arrival: Arrival) -> int:
         now = self._write()
@@ -166,6 +181,7 @@ class MemoryTransaction(MemoryView):
         kept.entries.extend(self._added.entries)
         kept.arrivals.extend(self._added.arrivals)
         kept.releases.extend(self._added.releases)
+        kept.shadows.extend(self._added.shadows)
         for key, known in self._known.items():
             kept.trails.setdefault(key, []).append(known)
         return self._moment

@@ -15,7 +15,7 @@ from defray.core.principals import NOBODY, Principals
 from defray.errors import LedgerError
 from defray.ledger.accounts import Account, unpaid_in
 from defray.ledger.beside import KeptAnswer, Token
-from defray.ledger.records import GENESIS, UNKNOWN, Arrival, Entry, Epoch, Known, Purse, Release
+from defray.ledger.records import GENESIS, UNKNOWN, Arrival, Entry, Epoch, Known, Release
 
 if TYPE_CHECKING:
     from defray.support.charges import Charges
@@ -26,7 +26,7 @@ class Moment:
     """The ledger after the entry ``seq``.  ``floor`` is the seq of the newest epoch: states up to it are of
     earlier data versions.  ``arrived`` counts the arrivals."""
 
-    accounts: Mapping[Purse, Account]
+    accounts: Mapping[str, Account]
     seq: int = 0
     head: str = GENESIS
     epoch: Epoch | None = None
@@ -45,6 +45,7 @@ class Committed:
     entries: list[Entry] = field(default_factory=list)
     arrivals: list[Arrival] = field(default_factory=list)
     releases: list[int] = field(default_factory=list)
+    shadows: list[int] = field(default_factory=list)
     trails: dict[bytes, list[Known]] = field(default_factory=dict)
 
 
@@ -82,18 +83,24 @@ class MemoryView:
     def epoch(self) -> Epoch | None:
         return self._now.epoch
 
-    def spent(self, purse: Purse) -> int:
+    def spent(self, purse: str) -> int:
         return self._account(purse).spent
 
-    def charges(self, purse: Purse) -> Charges:
+    def charges(self, purse: str) -> Charges:
         return self._account(purse).charges(self._unpaid)
 
     def releases(self, after: int) -> list[tuple[int, Release]]:
+        return self._releases(self._kept.releases, after)
+
+    def shadows(self, after: int) -> list[tuple[int, Release]]:
+        return self._releases(self._kept.shadows, after)
+
+    def _releases(self, where: list[int], after: int) -> list[tuple[int, Release]]:
         now, log = self._now, self._kept
-        seqs = log.releases[bisect_right(log.releases, max(after, now.floor)) :]
+        seqs = where[bisect_right(where, max(after, now.floor)) :]
         return [(seq, release_of(log.entries[seq - 1])) for seq in seqs if seq <= now.seq]
 
-    def _account(self, purse: Purse) -> Account:
+    def _account(self, purse: str) -> Account:
         return self._now.accounts.get(purse, Account())
 
     def _unpaid(self) -> Charges:

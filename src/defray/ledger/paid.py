@@ -39,7 +39,7 @@ class Memo:
     epochs: dict[str, Epoch] = field(default_factory=dict)
     unpaid: tuple[Epoch, Charges] | None = None
     principals: tuple[int, str, Principals] = (0, "", NOBODY)
-    accounts: dict[Purse, tuple[int, int, Account]] = field(default_factory=dict)
+    accounts: dict[str, tuple[int, int, Account]] = field(default_factory=dict)
 
     def unpaid_in(self, epoch: Epoch | None) -> Charges:
         if epoch is None:
@@ -49,12 +49,12 @@ class Memo:
             known = self.unpaid = epoch, unpaid_in(epoch)
         return known[1]
 
-    def keep(self, accounts: Mapping[Purse, Account], version: int, seq: int) -> None:
+    def keep(self, accounts: Mapping[str, Account], version: int, seq: int) -> None:
         for purse, account in accounts.items():
             if seq >= self.accounts.get(purse, (0,))[0]:
                 self.accounts[purse] = seq, version, account
 
-    def account(self, purse: Purse, version: int) -> Account:
+    def account(self, purse: str, version: int) -> Account:
         """An account of that data version to start from."""
         _, of, account = self.accounts.get(purse, (0, 0, Account()))
         return account if of == version else Account()
@@ -62,7 +62,7 @@ class Memo:
 
 def read_account(
     sql: sqlite3.Connection,
-    purse: Purse,
+    purse: str,
     start: Callable[[], Account],
     unpaid: Callable[[], Charges],
 ) -> Account:
@@ -89,7 +89,7 @@ def read_account(
 
 def _advanced(
     sql: sqlite3.Connection,
-    purse: Purse,
+    purse: str,
     before: Account,
     now: Account,
     unpaid: Callable[[], Charges],
@@ -117,7 +117,7 @@ def _advanced(
     return Account(now.spent, 0, charges.plus(added), now.sets)
 
 
-def write_account(sql: sqlite3.Connection, purse: Purse, after: Account, seq: int) -> bool:
+def write_account(sql: sqlite3.Connection, purse: str, after: Account, seq: int) -> bool:
     """Write what the release ``seq`` changed; whether the purse was there."""
     done = sql.execute("UPDATE totals SET quanta = ? WHERE purse = ?", (after.spent, purse))
     same = sql.execute(
@@ -143,6 +143,18 @@ def start_accounts(sql: sqlite3.Connection, caps: Mapping[Purse, int]) -> None:
     """Nothing was paid yet."""
     sql.executemany("INSERT INTO totals(purse, quanta, cap) VALUES (?, 0, ?)", caps.items())
     sql.executemany("INSERT INTO charges VALUES (?, '', 0, 0, 0)", ((purse,) for purse in caps))
+
+
+def start_account(sql: sqlite3.Connection, name: str, cap: int) -> None:
+    """Nothing was paid yet from an account that may be new."""
+    if sql.execute("SELECT 1 FROM totals WHERE purse = ?", (name,)).fetchone() is None:
+        sql.execute("INSERT INTO totals(purse, quanta, cap) VALUES (?, 0, ?)", (name, cap))
+        sql.execute("INSERT INTO charges VALUES (?, '', 0, 0, 0)", (name,))
+
+
+def account_names(sql: sqlite3.Connection) -> list[str]:
+    """Those that have begun: the purses, and analysts' own."""
+    return [str(name) for (name,) in sql.execute("SELECT purse FROM totals ORDER BY purse")]
 
 
 def drop_sets(sql: sqlite3.Connection) -> None:

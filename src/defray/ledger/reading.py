@@ -18,7 +18,7 @@ from defray.ledger.beside import Token
 from defray.ledger.beside_rows import read_answer, read_token, read_tokens
 from defray.ledger.paid import Memo, read_account
 from defray.ledger.pool import forked
-from defray.ledger.records import GENESIS, UNKNOWN, Arrival, Epoch, Known, Purse, Release
+from defray.ledger.records import GENESIS, UNKNOWN, Arrival, Epoch, Known, Release
 
 if TYPE_CHECKING:
     from defray.support.charges import Charges
@@ -29,8 +29,8 @@ KNOWN: Final = (
 )
 _ONE: Final = f"{KNOWN} WHERE key = ?"
 _SIZES: Final = (8, 64, _CHUNK)
-_RELEASES: Final = (
-    "SELECT seq, body FROM entries WHERE kind = 'release' AND seq > "
+_NEWEST: Final = (
+    "SELECT seq, body FROM entries WHERE kind = '{}' AND seq > "
     "max(?, (SELECT coalesce(max(seq), 0) FROM entries WHERE kind = 'epoch')) ORDER BY seq"
 )
 _CHANGES: Final = "FROM entries WHERE kind = 'principal'"
@@ -86,7 +86,7 @@ class SqliteView:
         self._pid = os.getpid()
         self._path = path
         self._memo = memo
-        self._accounts: dict[Purse, Account] = {}
+        self._accounts: dict[str, Account] = {}
         self._raw: sqlite3.Connection | None = connection
         head = connection.execute(
             "SELECT seq, kind, hash FROM entries ORDER BY seq DESC LIMIT 1"
@@ -107,7 +107,7 @@ class SqliteView:
         """Nothing can be read through this object any more."""
         self._raw = None
 
-    def accounts(self) -> tuple[dict[Purse, Account], int, int]:
+    def accounts(self) -> tuple[dict[str, Account], int, int]:
         """The accounts by cell that were read or changed, with the data version and the seq of this moment,
         for others to start from once it is committed."""
         held = {purse: a for purse, a in self._accounts.items() if a.cells is not None}
@@ -146,14 +146,14 @@ class SqliteView:
             self._memo.epochs[row[0]] = epoch
         return epoch
 
-    def spent(self, purse: Purse) -> int:
+    def spent(self, purse: str) -> int:
         row = self._sql.execute("SELECT quanta FROM totals WHERE purse = ?", (purse,)).fetchone()
         return 0 if row is None else int(row[0])
 
-    def charges(self, purse: Purse) -> Charges:
+    def charges(self, purse: str) -> Charges:
         return self._account(purse).charges(self._unpaid)
 
-    def _account(self, purse: Purse) -> Account:
+    def _account(self, purse: str) -> Account:
         account = self._accounts.get(purse)
         if account is None:
             try:
@@ -163,7 +163,7 @@ class SqliteView:
             self._accounts[purse] = account
         return account
 
-    def _start(self, purse: Purse) -> Account:
+    def _start(self, purse: str) -> Account:
         return self._memo.account(purse, self._counter())
 
     def _counter(self) -> int:
@@ -177,7 +177,13 @@ class SqliteView:
             raise unreadable(self._path, "the declared domain") from None
 
     def releases(self, after: int) -> list[tuple[int, Release]]:
-        rows = self._sql.execute(_RELEASES, (after,))
+        return self._releases("release", after)
+
+    def shadows(self, after: int) -> list[tuple[int, Release]]:
+        return self._releases("shadow", after)
+
+    def _releases(self, kind: str, after: int) -> list[tuple[int, Release]]:
+        rows = self._sql.execute(_NEWEST.format(kind), (after,))
         try:
             return [(seq, Release.from_json(json.loads(body))) for seq, body in rows]
         except UNREADABLE:

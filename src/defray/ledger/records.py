@@ -6,6 +6,9 @@ hash of its predecessor, so ``sha256(body)`` commits to the whole log before it.
 * ``open``     the terms of the contract (first entry, once);
 * ``epoch``    a data version: counter, keyed fingerprint, the declared domain;
 * ``release``  one noisy measurement of a vector of linear functionals of the table;
+* ``shadow``   a release that an analyst would have bought alone, with the own share: it bears no value, costs
+  the contract nothing, and is kept to know what the analyst is guaranteed;
+* ``settled``  the targets of an ask that were met and depend on noisy values, as in ``settles``;
 * ``arrival``  an ask that needed new budget, granted or not: what a scarce budget is paced by;
 * ``principal``  somebody was added, suspended or resumed, or has another share
   (:class:`~defray.core.principals.Enrolment`);
@@ -139,6 +142,7 @@ class Release:
     settles: tuple[tuple[bytes, Fraction, Fraction], ...] = ()
     note: Mapping[str, Any] = field(default_factory=dict)
     by_cell: bool = False
+    alone: bool = False
     paid: Paid = field(default=(), repr=False, compare=False)
 
     @property
@@ -147,13 +151,28 @@ class Release:
         return tag
 
     @property
+    def by(self) -> str | None:
+        """The analyst whom it was bought for."""
+        name: str | None = self.note.get("by")
+        return name
+
+    @property
+    def accounts(self) -> tuple[str, ...]:
+        """Whose cells pay for it: the purse's, and the analyst's own; of a shadow those of the shadow
+        alone."""
+        if self.by is None:
+            return () if self.alone else (self.purse,)
+        own = account_of(self.purse, self.by, alone=self.alone)
+        return (own,) if self.alone else (self.purse, own)
+
+    @property
     def pays(self) -> Paid:
         """What is paid where."""
         return self.paid if self.by_cell else (((), self.charge),)
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "kind": "release",
+            "kind": "shadow" if self.alone else "release",
             "version": self.version,
             "purse": self.purse,
             "attributes": list(self.attributes),
@@ -198,8 +217,31 @@ class Release:
             ),
             note=body["note"],
             by_cell=body.get("by_cell", False),
+            alone=body["kind"] == "shadow",
             paid=paid,
         )
+
+
+def account_of(purse: str, name: str, *, alone: bool = False) -> str:
+    """What cells have paid from a purse for an analyst, or for the analyst's shadow."""
+    return f"{purse}/{name}/alone" if alone else f"{purse}/{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The targets of an ``ask`` that were met and are remembered, as in :attr:`Release.settles`."""
+
+    ask: str
+    settles: tuple[tuple[bytes, Fraction, Fraction], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        marks = [[k.hex(), str(share), str(gamma)] for k, share, gamma in self.settles]
+        return {"kind": "settled", "ask": self.ask, "settles": marks}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Settled:
+        marks = ((bytes.fromhex(k), Fraction(s), Fraction(g)) for k, s, g in body["settles"])
+        return cls(body["ask"], tuple(marks))
 
 
 @dataclass(frozen=True, slots=True)

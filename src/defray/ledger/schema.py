@@ -120,7 +120,7 @@ _VERSION_4: Final[Step] = (
     # Principals: the log moves again, as it is; the one rule of another table that looks at it, too.
     "DROP TRIGGER charges_remain",
     _ENTRIES_1.replace("entries(", "entries_4(").replace(
-        "'close'", "'arrival', 'principal', 'close'"
+        "'close'", "'arrival', 'principal', 'shadow', 'settled', 'close'"
     ),
     "INSERT INTO entries_4 SELECT seq, kind, body, hash FROM entries ORDER BY seq",
     "DROP TABLE entries",
@@ -128,7 +128,7 @@ _VERSION_4: Final[Step] = (
     *_RULES_OF_ENTRIES,
     *(
         f"CREATE INDEX {kind}s ON entries(seq) WHERE kind = '{kind}'"
-        for kind in ("arrival", "release", "principal")
+        for kind in ("arrival", "release", "principal", "shadow")
     ),
     _CHARGES_REMAIN,
     # A row is not replaced by an insert either.

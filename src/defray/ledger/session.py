@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from defray.core.principals import Enrolment
+from defray.core.principals import NOBODY, Enrolment, Principals
 from defray.errors import LedgerCorrupt
 from defray.ledger.beside import KeptAnswer, Token, answer_fault, revoked, token_fault
 from defray.ledger.beside_rows import write_answer, write_revoked, write_token
@@ -20,11 +20,20 @@ from defray.ledger.checks import (
     enrolled,
     fold,
     fold_arrival,
+    fold_settled,
     folded,
+    settled_fault,
 )
-from defray.ledger.paid import Memo, drop_sets, start_accounts, write_account
+from defray.ledger.paid import (
+    Memo,
+    account_names,
+    drop_sets,
+    start_account,
+    start_accounts,
+    write_account,
+)
 from defray.ledger.reading import SqliteView
-from defray.ledger.records import Arrival, Entry, Epoch, Known, Release, Terms
+from defray.ledger.records import Arrival, Entry, Epoch, Known, Release, Settled, Terms
 
 
 class SqliteTransaction(SqliteView):
@@ -41,15 +50,34 @@ class SqliteTransaction(SqliteView):
     def append(self, release: Release) -> int:
         sql = self._writing()
         self.spoiled = True
-        account, seq = self._account(release.purse), self._seq + 1
-        after = admitted(release, self._terms, self._version, account, seq, self._unpaid)
+        seq, principals = self._seq + 1, self._principals_of(release)
+        after = admitted(
+            release, self._terms, self._version, self._account, seq, self._unpaid, principals
+        )
         if isinstance(after, str):
             raise self._fault(after)
-        self._add("release", release.to_json())
-        if not write_account(sql, release.purse, after, seq):
-            raise self._fault(f"there is no total of the {release.purse} purse")
-        self._accounts[release.purse] = after
+        self._add("shadow" if release.alone else "release", release.to_json())
+        for name, account in after.items():
+            if "/" in name:
+                start_account(sql, name, self._terms.caps[release.purse])
+            if not write_account(sql, name, account, seq):
+                raise self._fault(f"there is no total of the {name} purse")
+            self._accounts[name] = account
         self._fold(sql, release, seq)
+        self.spoiled = False
+        return seq
+
+    def settle(self, settled: Settled) -> int:
+        sql = self._writing()
+        self.spoiled = True
+        wrong = settled_fault(settled)
+        if wrong is not None:
+            raise self._fault(wrong)
+        seq = self._add("settled", settled.to_json())
+        keys = [key for key, _, _ in settled.settles]
+        after = dict(zip(keys, self.known(keys), strict=True))
+        fold_settled(after, settled.settles, seq)
+        self._keep(sql, after)
         self.spoiled = False
         return seq
 
@@ -70,7 +98,7 @@ class SqliteTransaction(SqliteView):
     def open_epoch(self, fingerprint: str, domain: object) -> Epoch:
         sql = self._writing()
         self.spoiled = True
-        accounts = {purse: self._account(purse).anew() for purse in self._terms.caps}
+        accounts = {name: self._account(name).anew() for name in account_names(sql)}
         self._version += 1
         seq = self._add("epoch", Epoch(self._version, fingerprint, domain).to_json())
         sql.execute("DELETE FROM known")
@@ -139,6 +167,9 @@ class SqliteTransaction(SqliteView):
         start_accounts(sql, self._terms.caps)
         self.spoiled = False
         return seq
+
+    def _principals_of(self, release: Release) -> Principals:
+        return NOBODY if release.by is None else self.principals()
 
     def _writing(self) -> sqlite3.Connection:
         """To write to the log."""

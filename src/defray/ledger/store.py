@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from defray.core.principals import Enrolment, Principals
 from defray.ledger.accounts import Folds
 from defray.ledger.beside import KeptAnswer, Token
-from defray.ledger.records import Arrival, Entry, Epoch, Known, Purse, Release, Terms
+from defray.ledger.records import Arrival, Entry, Epoch, Known, Release, Settled, Terms
 
 if TYPE_CHECKING:
     from defray.support.charges import Charges
@@ -42,18 +42,22 @@ class View(Protocol):
     def closed(self) -> bool:
         """Whether the contract was ended with a ``close`` entry."""
 
-    def spent(self, purse: Purse) -> int:
+    def spent(self, purse: str) -> int:
         """What the dearest cell has paid from the purse so far, in quanta, over all epochs (L12: what was
         spent stays spent).  Where nothing is charged by cell, that is the sum of all charges."""
 
-    def charges(self, purse: Purse) -> Charges:
+    def charges(self, purse: str) -> Charges:
         """What every cell of the newest epoch's declared domain has paid from the purse, over all epochs:
         what earlier ones charged to any cell, all cells have paid.  It never changes, so it can be kept.
-        Before the first epoch there are no columns, and nothing was paid."""
+        Before the first epoch there are no columns, and nothing was paid.  What was paid for an analyst, and
+        for the analyst's shadow, have names of their own (:func:`~defray.ledger.records.account_of`)."""
 
     def releases(self, after: int) -> list[tuple[int, Release]]:
         """The releases of the newest epoch whose seq is above ``after``, in order, each with its seq; without
         what is derived from their bodies (``keys``, ``paid``)."""
+
+    def shadows(self, after: int) -> list[tuple[int, Release]]:
+        """The same of what analysts would have bought alone."""
 
     def known(self, keys: Sequence[bytes]) -> list[Known]:
         """The fold of each functional in the newest epoch; UNKNOWN where nothing was released."""
@@ -89,6 +93,9 @@ class Transaction(View, Protocol):
 
         On a closed contract this, :meth:`open_epoch`, :meth:`arrive`, :meth:`enrol` and :meth:`end` raise a
         plain LedgerError and write nothing: another session may have closed it at any moment."""
+
+    def settle(self, settled: Settled) -> int:
+        """Append targets that were met: ``known`` remembers them from then on."""
 
     def open_epoch(self, fingerprint: str, domain: object) -> Epoch:
         """Start a new data version.  Functionals of earlier ones are no longer credited.  A row may have

@@ -27,7 +27,7 @@ from defray.service.metrics import Metrics
 from defray.service.pages.app import add_pages, is_page, trouble, unserved
 from defray.service.pages.sessions import Sessions
 from defray.service.parts import Service
-from defray.service.ports import Shared
+from defray.session import Session
 
 if TYPE_CHECKING:
     from fastapi.telemetry import TelemetryConfig
@@ -45,7 +45,7 @@ SILENT: TelemetryConfig = {
 """Of newer versions of FastAPI: nothing about a request goes to telemetry, which may carry bodies."""
 
 
-def build(session: Shared, access: Access, limits: Limits | None = None) -> FastAPI:
+def build(session: Session, access: Access, limits: Limits | None = None) -> FastAPI:
     """The application over a contract at work.  Closing it ends what runs, not the session."""
     limits = limits or Limits()
     metrics = Metrics()

@@ -18,7 +18,7 @@ from defray.service.auth import MayAsk, MayQuote
 from defray.service.jobs import Job
 from defray.service.models import AskBody, QuoteBody, QuotesBody
 from defray.service.parts import Here, RequestId, Service
-from defray.service.ports import Bound
+from defray.session import Session
 
 routes = APIRouter(prefix="/v1", tags=["ask"])
 
@@ -96,11 +96,11 @@ def begin(
     timeout = most if body.timeout is None else min(body.timeout, most)
 
     def work(job: Job) -> dict[str, Any]:
-        keyed = {} if key is None or body.dry_run else {"key": key, "request": digest}
         answer = here.session.on_behalf_of(name).ask(
             body.sql,
             **body.arguments(),
-            **keyed,
+            key=None if body.dry_run else key,
+            request=digest,
             max_rho=body.max_rho,
             timeout=timeout,
             progress=job.advance,
@@ -120,7 +120,7 @@ def _check_length(here: Service, questions: Sequence[str]) -> None:
         )
 
 
-def _bound(here: Service, grant: Grant) -> Bound:
+def _bound(here: Service, grant: Grant) -> Session:
     return here.session.on_behalf_of(grant.principal.name)
 
 

@@ -12,14 +12,14 @@ from defray.service.jobs import Jobs
 from defray.service.limits import AtOnce, Buckets, Limits
 from defray.service.metrics import Metrics
 from defray.service.pages.sessions import Sessions
-from defray.service.ports import Shared
+from defray.session import Session
 
 
 @dataclass(frozen=True)
 class Service:
     """One contract, who may ask it, and what they may take."""
 
-    session: Shared
+    session: Session
     access: Access
     limits: Limits
     jobs: Jobs

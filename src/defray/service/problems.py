@@ -30,6 +30,7 @@ from defray.errors import (
     SourceUnavailable,
     Throttled,
     Unauthorized,
+    Unreachable,
 )
 
 STATUS: Final[tuple[tuple[type[DefrayError], int], ...]] = (
@@ -44,6 +45,7 @@ STATUS: Final[tuple[tuple[type[DefrayError], int], ...]] = (
     (DataError, 503),
     (LedgerError, 503),
     (MissingExtra, 503),
+    (Unreachable, 503),
 )
 """The first class that fits decides; a fault is 500."""
 

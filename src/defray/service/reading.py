@@ -15,8 +15,8 @@ from defray.errors import BadInput, NotFound
 from defray.service import documents
 from defray.service.auth import Anyone, MayRead
 from defray.service.parts import Here, Service
-from defray.service.ports import Bound
 from defray.service.terms import contract_document, schema_document
+from defray.session import Session
 
 routes = APIRouter(prefix="/v1", tags=["read"])
 
@@ -157,12 +157,11 @@ def left(
 
 
 def spent(here: Service, grant: Grant) -> list[dict[str, Any]]:
-    """What was spent in all after each of the caller's asks, oldest first."""
-    own = {(ask["data_version"], ask["id"]) for ask in _bound(here, grant).history()}
-    return [one for one in here.session.spending() if (one["data_version"], one["id"]) in own]
+    """What was spent after each of the caller's asks, oldest first."""
+    return _bound(here, grant).spending()
 
 
-def _bound(here: Service, grant: Grant) -> Bound:
+def _bound(here: Service, grant: Grant) -> Session:
     return here.session.on_behalf_of(grant.principal.name)
 
 

@@ -98,6 +98,11 @@ def confirmed(key: bytes, tag: str) -> bytes:
     return hashlib.sha256(key + tag.encode()).digest()[:16]
 
 
+def alone(key: bytes, name: str) -> bytes:
+    """Where what an analyst would know alone of a functional is kept."""
+    return hashlib.sha256(key + b" alone " + name.encode()).digest()[:16]
+
+
 def credited(key: bytes, tag: str) -> tuple[bytes, ...]:
     """The keys that a confirming release of a functional is folded into: its own as well."""
     return key, confirmed(key, tag)

@@ -250,7 +250,8 @@ class Overlap:
         for release in listed:
             history.add([release.item(history.domain, history.regions, history.seq + 1)])
             room = room.after(release.purse, release.paid(history.domain, self.rho))
-        room = room.holding(history.reserves().held(self.kept))
+        if history.promised.commitments:
+            room = room.holding(history.reserves().held(self.kept))
         return replace(self, history=history, room=room)
 
     def answerable(self, blocks: Iterable[Block]) -> dict[Purse, int]:

@@ -70,7 +70,8 @@ def explain(request: Request, id: Id, visitor: MayRead, here: Here) -> Response:
 def balance(request: Request, visitor: MayRead, here: Here) -> Response:
     grant = visitor.grant
     told = left(here, grant)
-    steps, line = burned(spent(here, grant)[-LATEST:], told["answer"]["cap_rho"])
+    account = told.get("account") or told["answer"]
+    steps, line = burned(spent(here, grant)[-LATEST:], account["cap_rho"])
     columns = [column.name for column in here.session.contract.domain.columns if column.levels]
     strips = [
         (name, strip(left(here, grant, by=name)["by"]["values"], told["answer"]["spent_rho"]))
@@ -80,11 +81,12 @@ def balance(request: Request, visitor: MayRead, here: Here) -> Response:
         request,
         "balance.html",
         told=told,
+        account=account,
+        own="account" in told,
         steps=steps,
         line=line,
         strips=strips,
         more=columns[COLUMNS:],
-        all_asks=visitor.grant.principal.role == "curator",
     )
 
 

@@ -43,6 +43,7 @@ def _page(
         "analysts.html",
         200 if error is None else status_of(error),
         **curating.everybody(here),
+        accounts={one["name"]: one for one in here.session.balance().get("accounts", ())},
         fresh=visitor.session.shown_once(),
         problem=None if error is None else told(request, error),
         typed=typed or {},
