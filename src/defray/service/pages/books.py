@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query, Request
@@ -85,7 +86,8 @@ def balance(request: Request, visitor: MayRead, here: Here) -> Response:
         own="account" in told,
         steps=steps,
         line=line,
-        strips=strips,
+        uneven=[(name, runs) for name, runs in strips if not _alike(runs)],
+        even=[(name, runs) for name, runs in strips if _alike(runs)],
         more=columns[COLUMNS:],
     )
 
@@ -96,6 +98,10 @@ def schema(request: Request, visitor: MayRead, here: Here) -> Response:
     return page(
         request, "schema.html", schema=schema_document(contract), terms=contract_document(contract)
     )
+
+
+def _alike(runs: Sequence[dict[str, Any]]) -> bool:
+    return len({run["heat"] for run in runs}) <= 1
 
 
 def _now(row: dict[str, Any]) -> dict[str, Any]:
