@@ -61,10 +61,10 @@ def test_no_page_without_signing_in(busy: House, page: Page):
     assert bearer.status_code in (401, 415)  # a token is for /v1, a cookie for pages
 
 
-@pytest.mark.parametrize("page", SIGNED_IN, ids=lambda p: f"{p.method} {p.template}")
+@pytest.mark.parametrize(
+    "page", [p for p in SIGNED_IN if p.scope], ids=lambda p: f"{p.method} {p.template}"
+)
 def test_a_page_needs_the_scope_of_its_route(guests: dict[str, Visitor], page: Page):
-    if page.path == "" and page.template == "/sign-out":
-        pytest.skip("signs out")
     for scope in SCOPES:
         assert (guests[scope].visit(page).status_code == 403) == (page.scope != scope), scope
     for who, may in (("ana", SCOPES), ("cat", (*SCOPES, "curate"))):

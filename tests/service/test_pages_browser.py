@@ -142,6 +142,15 @@ def test_by_keyboard_only(site: Browser):
     site.until(lambda: site.there("#token"))
 
 
+def test_control_and_enter_ask(ana: Browser):
+    from selenium.webdriver.common.keys import Keys
+
+    ana.write("#within", "95")
+    ana.write("#sql", f"{UNDER}17")
+    ana.find("#sql").send_keys(Keys.CONTROL, Keys.ENTER)
+    ana.shows("THE BILL")
+
+
 def test_a_double_click_pays_once(ana: Browser):
     from selenium.webdriver.common.action_chains import ActionChains
 

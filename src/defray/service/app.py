@@ -103,10 +103,10 @@ async def _validation_error(request: Request, error: RequestValidationError) -> 
 
 async def _http_error(request: Request, error: HTTPException) -> Response:
     request_id = request.state.request_id
-    if error.status_code == 413:
-        return problems.too_large(request.app.state.service.limits.body_bytes, request_id)
     if is_page(request):
         return unserved(request, error)
+    if error.status_code == 413:
+        return problems.too_large(request.app.state.service.limits.body_bytes, request_id)
     hint = "send JSON: -H 'Content-Type: application/json'" if error.status_code == 415 else ""
     return problems.http_response(error, request_id, hint)
 

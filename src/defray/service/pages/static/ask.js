@@ -6,5 +6,9 @@ import { pressedOnce } from "./press.js";
 const form = document.getElementById("ask");
 complete(document.getElementById("sql"), document.getElementById("suggestions"),
   document.getElementById("suggested"), form.dataset.words);
-pricing(form, document.getElementById("quote"));
+if (form.dataset.quote) pricing(form, document.getElementById("quote"));
+form.addEventListener("keydown", (event) => {
+  const ask = form.querySelector("button[value=ask]");
+  if (event.key === "Enter" && event.ctrlKey && ask) form.requestSubmit(ask);
+});
 pressedOnce(form);
