@@ -39,9 +39,13 @@ def refusal_of(
         return None
     needed = rho_of(rationed.lacking, funds.total)
     best = best_goals(ask, moment) if search else None
+    regional, share = moment.overlap is not None, moment.share
     if needed > funds.answer and not rationed.price.step.fits:
-        regional = moment.overlap is not None
-        return over_budget(ask, needed, funds.answer, moment.scarcity.cap, best, regional=regional)
+        whose = ("the contract", "contract") if share is None else (share.name, "share")
+        cap = (moment if share is None else share.alone).scarcity.cap
+        return over_budget(ask, needed, funds.answer, cap, best, whose=whose, regional=regional)
+    if share is not None:
+        return beyond_share(ask, needed, funds.answer, share.name, best)
     return held_back(ask, needed, funds.answer, reason(rationed, moment.scarcity), best)
 
 
@@ -82,14 +86,39 @@ def best_goals(ask: Ask, moment: Moment) -> dict[str, str] | None:
     """The best accuracy that is granted now, by alias, stretching all tolerances alike; None if none is."""
     if too_many_looks(ask, moment.held, plan(ask, moment.held, moment.funds)) is not None:
         return None
-    best = best_fit(
-        ask, moment.held, moment.funds, lambda rho: grants(rho, moment.funds, moment.scarcity)
-    )
+    if moment.share is not None:
+        best = best_of_share(ask, moment)
+    else:
+        best = best_fit(
+            ask, moment.held, moment.funds, lambda rho: grants(rho, moment.funds, moment.scarcity)
+        )
     best = _promised(ask, moment, best)
     if best is None:
         return None
     aliases = (a.alias for a in ask.compiled.question.aggregates)
     return {alias: str(goal) for alias, goal in zip(aliases, best.goals, strict=True)}
+
+
+def best_of_share(ask: Ask, moment: Moment) -> Ask | None:
+    """The same where an analyst asks: the least stretch, to a percent, that is granted whole."""
+    from defray.controller.sharing import decide
+
+    if not all(isinstance(goal, Within) for goal in ask.goals):
+        return None
+
+    def granted(stretch: float) -> Ask | None:
+        wider = ask.scaled(Fraction(f"{stretch:.4g}"))
+        rationed = decide(wider, moment).rationed
+        return wider if rationed.whole and rationed.price.exact else None
+
+    low, high = 1.0, 2.0
+    while (best := granted(high)) is None and high < 2**20:
+        low, high = high, high * 4
+    while best is not None and high > low * 1.01:
+        middle = (low * high) ** 0.5
+        closer = granted(middle)
+        best, low, high = (best, middle, high) if closer is None else (closer, low, middle)
+    return best
 
 
 def _promised(ask: Ask, moment: Moment, best: Ask | None) -> Ask | None:
@@ -114,10 +143,11 @@ def over_budget(
     cap: Fraction,
     best: Mapping[str, str] | None,
     *,
+    whose: tuple[str, str] = ("the contract", "contract"),
     regional: bool = False,
 ) -> BudgetRefused:
-    """The answer purse does not hold what the residual costs; ``regional``: in the region that is asked
-    about, while another may hold more."""
+    """The answer purse, or an analyst's part of it, does not hold what the residual costs; ``regional``: in
+    the region that is asked about, while another may hold more."""
     if best is None:
         hint = "ask for less accuracy or fewer groups; answers already bought stay free"
     else:
@@ -128,10 +158,29 @@ def over_budget(
         column = next((a for b in ask.compiled.blocks for a in b.attributes), "COLUMN")
         hint += f"; another region may have more left: defray balance --by {column}"
     return BudgetRefused(
-        f"this needs {show_rho(asked)} rho; {show_rho(available)} of the contract's "
+        f"this needs {show_rho(asked)} rho; {show_rho(available)} of {whose[0]}'s "
         f"{show_rho(cap)} rho for answers remain{here} ({show_rho(asked - available)} too little)",
         hint=hint,
-        limit="contract, answer budget",
+        limit=f"{whose[1]}, answer budget",
+        asked=float(asked),
+        remaining=float(available),
+        best=best,
+    )
+
+
+def beyond_share(
+    ask: Ask, asked: Fraction, available: Fraction, name: str, best: Mapping[str, str] | None
+) -> BudgetRefused:
+    """An analyst's share would not have bought it alone, and what others saved of it does not either: what
+    is left is kept for what the share could buy."""
+    hint = "ask for less accuracy; answers already bought stay free"
+    if best is not None:
+        hint = f"the best accuracy that is granted now is {_shown(ask, best)}"
+    return BudgetRefused(
+        f"this needs {show_rho(asked)} rho; {show_rho(available)} of the share of {name} remain, "
+        "but the share alone could not have bought this, and what was saved does not cover it",
+        hint=hint,
+        limit="share, savings",
         asked=float(asked),
         remaining=float(available),
         best=best,
