@@ -131,6 +131,24 @@ def test_tokens_end_when_they_expire_or_are_revoked(access: Access, clock: Clock
         access.revoke("nothing")
 
 
+def test_a_grant_is_looked_up_again(access: Access, clock: Clock) -> None:
+    grants = [access.authenticate(access.issue("ana", expires=DAY * n)[0]) for n in (1, 3, 3)]
+    access.set_share("ana", "1/5")
+    assert [access.again(grant).principal.share for grant in grants] == [Fraction(1, 5)] * 3
+    access.revoke(grants[2].token_id)
+    clock.time += 2 * DAY
+    for grant, said in ((grants[0], "has expired"), (grants[2], "was revoked")):
+        with pytest.raises(Unauthorized, match=said):
+            access.again(grant)
+    access.suspend("ana")
+    with pytest.raises(Unauthorized, match="ana is suspended"):
+        access.again(grants[1])
+    access.resume("ana")
+    assert access.again(grants[1]).token_id == grants[1].token_id
+    with pytest.raises(Unauthorized, match="unknown"):
+        access.again(Grant(grants[1].principal, grants[1].scopes, "0" * 12))
+
+
 @pytest.mark.parametrize("expires", [timedelta(0), -DAY, 40_000 * DAY, timedelta(microseconds=9)])
 def test_lifetimes_that_cannot_be(access: Access, expires: timedelta) -> None:
     with pytest.raises(BadInput, match="a century"):

@@ -20,7 +20,7 @@ from typing import Any, Final
 from defray.core import principals as people
 from defray.core.amounts import exact
 from defray.core.brief import brief
-from defray.core.principals import SCOPES, Change, Enrolment, Principal, Role, Scope
+from defray.core.principals import SCOPES, Change, Enrolment, Principal, Principals, Role, Scope
 from defray.entitled import check_share
 from defray.errors import BadInput, Forbidden, NotFound, Unauthorized
 from defray.ledger.beside import Token
@@ -85,6 +85,18 @@ class Access:
             kept, principals = view.token(hash_), view.principals()
         if kept is None or not hmac.compare_digest(kept.hash, hash_):
             raise Unauthorized("this token is unknown", hint=_ASK_THE_CURATOR)
+        return self._grant(kept, principals)
+
+    def again(self, grant: Grant) -> Grant:
+        """The grant of the same token as it is now.  Raises Unauthorized where the token works no more."""
+        with self._ledger.view() as view:
+            kept = next((token for token in view.tokens() if token.id == grant.token_id), None)
+            principals = view.principals()
+        if kept is None:
+            raise Unauthorized("this token is unknown", hint=_ASK_THE_CURATOR)
+        return self._grant(kept, principals)
+
+    def _grant(self, kept: Token, principals: Principals) -> Grant:
         if not kept.works(self._now()):
             ended = "has expired" if kept.revoked is None else "was revoked"
             raise Unauthorized(f"the token {kept.id} {ended}", hint=_ASK_THE_CURATOR)

@@ -147,7 +147,7 @@ def history(
         domains[epoch.counter] = epoch.domain
         asks.setdefault((body["version"], body["ask"]), []).append((seq, Release.from_json(body)))
     of = {counter: Domain.from_json(domain) for counter, domain in domains.items()}
-    mine = _owner(ledger, name)
+    mine = owner_of(ledger, name)
     found: list[dict[str, Any]] = [
         {
             "id": ask,
@@ -182,7 +182,16 @@ def history(
     return found
 
 
-def _owner(ledger: Ledger, name: str | None) -> str | None:
+def spending(
+    contract: Contract, ledger: Ledger, *, name: str | None = None
+) -> list[dict[str, Any]]:
+    """What was spent on answers after each ask, oldest first; of an analyst's ``name`` from the account."""
+    from defray.spending import spending as after_each
+
+    return after_each(contract, ledger, owner_of(ledger, name))
+
+
+def owner_of(ledger: Ledger, name: str | None) -> str | None:
     """The name, where it is an analyst's with a share."""
     if name is None:
         return None

@@ -7,47 +7,58 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from defray.core.amounts import rho_of
-from defray.core.contract import PURSES, Purse
+from defray.core.contract import Purse
 from defray.core.principals import Principal
 from defray.errors import BadInput
 from defray.ledger.records import Terms, account_of
 from defray.ledger.store import View
 
 if TYPE_CHECKING:
-    from defray.support.charges import Added
+    from defray.support.charges import Added, Charges
 
 
 def caps_of(terms: Terms, principal: Principal) -> dict[Purse, int]:
     """The part of each purse that is an analyst's."""
     share = principal.share or Fraction(0)
-    return {purse: math.floor(terms.caps[purse] * share) for purse in PURSES}
+    return {purse: math.floor(cap * share) for purse, cap in terms.caps.items()}
 
 
-def held_back(terms: Terms, view: View) -> dict[Purse, list[Added]]:
-    """What of each purse analysts have not used of their shares, as charges that nobody else may take."""
-    found: dict[Purse, list[Added]] = {purse: [] for purse in PURSES}
-    for principal in view.principals().values():
-        for purse, cap in caps_of(terms, principal).items():
-            if cap:
-                paid = view.charges(account_of(purse, principal.name))
-                most = {columns: int(quanta.max()) for columns, quanta in paid.sets().items()}
-                rest = cap - paid.everywhere - sum(most.values())
-                found[purse].append(((), max(rest, 0)))
-                found[purse] += [(c, most[c] - quanta) for c, quanta in paid.sets().items()]
-    return found
+def unassigned_caps(terms: Terms, view: View) -> dict[Purse, int]:
+    """The part of each purse that is no analyst's share."""
+    shares = [caps_of(terms, p) for p in view.principals().values()]
+    return {purse: cap - sum(part[purse] for part in shares) for purse, cap in terms.caps.items()}
+
+
+def unassigned_charges(terms: Terms, view: View) -> dict[Purse, Charges]:
+    """What every cell has paid that no analyst's account did."""
+    names = [p.name for p in view.principals().values() if p.share is not None]
+    return {purse: _others(purse, names, view) for purse in terms.caps}
+
+
+def _others(purse: Purse, names: list[str], view: View) -> Charges:
+    whole = view.charges(purse)
+    accounts = [view.charges(account_of(purse, name)) for name in names]
+    everywhere = whole.everywhere - sum(paid.everywhere for paid in accounts)
+    rest: list[Added] = [((), max(everywhere, 0))]
+    for columns, quanta in whole.sets().items():
+        paid = [p.sets()[columns] for p in accounts if columns in p.sets()]
+        rest.append((columns, quanta - sum(paid[1:], paid[0]) if paid else quanta))
+    return type(whole)(whole.atoms, whole.charge_by).plus(rest)
 
 
 def check_share(terms: Terms, view: View, principal: Principal) -> None:
-    """Raises BadInput where an analyst's share, once it is given, takes what others hold or was spent, or
+    """Raises BadInput where an analyst's share, once it is given, takes what was spent for nobody's share, or
     is less than what its analyst would have used alone."""
-    share, cap = principal.share or Fraction(0), terms.caps["answer"]
-    taken = view.charges("answer").plus(held_back(terms, view)["answer"]).worst()
-    if taken > cap:
-        left = max(share - Fraction(taken - cap, cap), Fraction(0))
-        raise BadInput(
-            f"a share of {float(share):g} is not left: at most {float(left):.6g}, since the rest was spent",
-            hint="give less, or lower another share first",
-        )
+    share, caps = principal.share or Fraction(0), unassigned_caps(terms, view)
+    for purse, paid in unassigned_charges(terms, view).items():
+        missing = paid.worst() - caps[purse]
+        if missing > 0:
+            left = max(share - Fraction(missing, terms.caps[purse]), Fraction(0))
+            raise BadInput(
+                f"a share of {float(share):g} is not left: at most {float(left):.6g}, since the rest "
+                f"for {purse}s was spent",
+                hint="give less, or lower another share first",
+            )
     for purse, part in caps_of(terms, principal).items():
         used = view.spent(account_of(purse, principal.name, alone=True))
         if used > part:

@@ -25,14 +25,20 @@ from defray.query.render import condition_sql
 from defray.support.weights import charge_for
 
 
-def explain(contract: Contract, ledger: Ledger, name: Any) -> dict[str, Any]:
+def explain(
+    contract: Contract, ledger: Ledger, name: Any, owner: str | None = None
+) -> dict[str, Any]:
     """What the answer of an ask rests on.  ``name`` is the ask's id, as history has it, or that of any of
-    its releases, as rows have it (``12`` or ``12.0``).
+    its releases, as rows have it (``12`` or ``12.0``).  An ``owner`` sees the own asks only.
 
     Raises NotFound where nothing was released under that id, BadInput where its question cannot be
     read again.
     """
     book, last = _read(contract, ledger, _seq_of(name), str(name))
+    if owner is not None and last.release.by != owner:
+        raise NotFound(
+            f"you asked nothing under the id {name!s:.40}", hint="see your history for the ids"
+        )
     this = last.release.ask
     bought = [one for one in book.logged.values() if one.release.ask == this]
     linear = any(one.release.by_cell for one in bought)

@@ -231,6 +231,12 @@ class Session:
         )
 
     @shielded
+    def spending(self) -> list[dict[str, Any]]:
+        """What was spent on answers after each ask, oldest first: what the dearest cell had paid, of the
+        contract or of an analyst's account."""
+        return books.spending(self.contract, self._engine.ledger, name=self._name)
+
+    @shielded
     def audit(self) -> AuditReport:
         """Replay the ledger from zero and re-derive every charge, and what the newest answers claimed."""
         return books.run_audit(self._engine.ledger, self.contract)
@@ -242,7 +248,8 @@ class Session:
 
         Raises :class:`~defray.errors.NotFound` where nothing was released under that id.
         """
-        return explain(self.contract, self._engine.ledger, id)
+        owner = books.owner_of(self._engine.ledger, self._name)
+        return explain(self.contract, self._engine.ledger, id, owner)
 
     @shielded
     def backup(self, path: str | Path) -> None:

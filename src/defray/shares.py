@@ -20,7 +20,7 @@ from defray.controller.sharing import Share
 from defray.core.amounts import rho_of
 from defray.core.contract import PURSES, Contract, Purse
 from defray.core.principals import Principal, Principals
-from defray.entitled import caps_of, held_back
+from defray.entitled import caps_of, unassigned_caps, unassigned_charges
 from defray.errors import ContractError, Forbidden, Problem
 from defray.ledger.records import Terms, account_of
 from defray.ledger.store import View
@@ -113,9 +113,10 @@ class Shares:
         if owner is not None:
             caps = caps_of(self._terms, owner)
             return {p: max(caps[p] - view.spent(account_of(p, owner.name)), 0) for p in PURSES}
-        held = held_back(self._terms, view)
-        left = {p: self._terms.caps[p] - view.spent(p) for p in PURSES}
-        return {p: max(left[p] - sum(int(q) for _, q in held[p]), 0) for p in PURSES}
+        if not view.principals().assigned:
+            return {p: self._terms.caps[p] - view.spent(p) for p in PURSES}
+        caps, paid = unassigned_caps(self._terms, view), unassigned_charges(self._terms, view)
+        return {p: max(caps[p] - paid[p].worst(), 0) for p in PURSES}
 
     def room(self, room: Room, view: View, owner: Principal | None, *, exists: bool) -> Room:
         """The same by cell; ``room`` is that of the whole contract."""
@@ -124,13 +125,12 @@ class Shares:
         if owner is not None:
             paid, _ = accounts(view, self._contract, owner.name, exists=exists)
             return Room(paid, caps_of(self._terms, owner))
-        analysts = [p for p in view.principals().values() if p.share]
-        if not analysts:
+        if not view.principals().assigned:
             return room
-        parts = sum(caps_of(self._terms, p)["diagnostic"] for p in analysts)
-        caps = {**room.caps, "diagnostic": room.caps["diagnostic"] - parts}
-        held = tuple(held_back(self._terms, view)["answer"])
-        return replace(room, caps=caps, held=held, cache={})
+        paid, caps = unassigned_charges(self._terms, view), unassigned_caps(self._terms, view)
+        if not exists:
+            paid = {p: of_any_cell(charges, self._contract) for p, charges in paid.items()}
+        return Room(paid, caps)
 
     def shadow(self, overlap: Overlap, view: View, version: int, owner: Principal) -> Overlap:
         """What an analyst would know and may pay alone."""
@@ -193,16 +193,20 @@ def accounts(
 ) -> tuple[Mapping[Purse, Charges], Mapping[Purse, Charges]]:
     """What every cell has paid for an analyst, and for the shadow.  Of a data version that is still to be
     opened every cell has paid what the dearest had: a row may have moved anywhere."""
-    from defray.support.charges import Charges
 
     def of(purse: Purse, *, alone: bool) -> Charges:
         charges = view.charges(account_of(purse, name, alone=alone))
-        return charges if exists else Charges.of(contract.domain).plus([((), charges.worst())])
+        return charges if exists else of_any_cell(charges, contract)
 
     return (
         {purse: of(purse, alone=False) for purse in PURSES},
         {purse: of(purse, alone=True) for purse in PURSES},
     )
+
+
+def of_any_cell(charges: Charges, contract: Contract) -> Charges:
+    """What every cell has paid once a row may have moved anywhere."""
+    return type(charges).of(contract.domain).plus([((), charges.worst())])
 
 
 def _valued(own: Held, public: Held) -> Held:

@@ -135,7 +135,7 @@ def test_refusals_say_what_fits(calm: House):
 
 def test_unknown_routes_methods_and_media_types(calm: House):
     problem(calm.get("ana", "/nothing"), 404, "not-found")
-    problem(calm.client.get("/"), 404, "not-found")
+    problem(calm.client.get("/nothing"), 404, "not-found")
     problem(calm.get("ana", "/ask/"), 404, "not-found")
     told = calm.get("ana", "/ask")
     problem(told, 405, "method-not-allowed")

@@ -29,7 +29,7 @@ def serve(
         from defray.service.limits import Limits
     except ImportError:
         raise MissingExtra(
-            "serving needs FastAPI and uvicorn", hint="pip install 'defray[server]'"
+            "serving needs FastAPI, uvicorn and Jinja2", hint="pip install 'defray[server]'"
         ) from None
     from defray.access import Access
     from defray.config.opening import wire
@@ -59,5 +59,5 @@ def _started(url: str) -> None:
     if screen.json_wanted():
         show({"url": url})
     else:
-        say(f"serving at {url}/v1; Ctrl-C stops", "bold")
+        say(f"serving at {url}/ for browsers and {url}/v1 for programs; Ctrl-C stops", "bold")
     screen.out().file.flush()

@@ -143,14 +143,15 @@ def _shared(
         return Ration(estimate, 0, None), tuple(releases(ask, first.purchases)) if follows else ()
     moves = tuple(releases(ask, first.purchases))
     held, funds = share.savings(ask, moment, moves)
-    step = _bought(ask, moment, first, held, funds, share, whole=own.whole and bool(moves))
+    whole = own.whole and bool(moves)
+    step = _bought(ask, moment, first, held, funds, share, whole=whole)
     need = charged(step.purchases, "answer")
-    met = _met(ask, held, moment.funds, step)
+    met = whole or (step.final and bool(step.purchases))
     wanted = rho_of(max(estimate.rest, need), funds.total)
     demand = Demand(wanted, moment.funds.answer, share.alone.scarcity.cap)
     grant = Grant(demand, wanted if met else rho_of(need, funds.total))
     priced = Price.of(step)
-    if not step.final:
+    if ask.depends_on_data and not step.final:
         priced = Price(step, step.charge, max(own.price.high, step.charge), exact=False)
     return Ration(priced, max(estimate.rest, need), grant, cut=not met), moves
 
@@ -176,8 +177,8 @@ def _bought(
         if _fits(ask, both, held, funds):
             return both
     guaranteed = replace(first, purchases=beyond(ask, first.purchases, held, share), fits=True)
-    if guaranteed.purchases and not guaranteed.final:
-        return guaranteed  # what follows depends on values that are not known yet
+    if guaranteed.purchases and (whole or ask.depends_on_data):
+        return guaranteed  # all that is wanted, or what follows depends on values that are not known yet
     rest = _rest(ask, moment, guaranteed, held, funds, share)
     purchases = (*guaranteed.purchases, *rest.purchases)
     settles = (*guaranteed.settles, *rest.settles)
@@ -193,11 +194,11 @@ def _rest(
     rest = plan(ask, after, moment.funds)
     if not rest.purchases or (_payable(rest, left) and share.surplus != "none"):
         return rest
-    none = replace(rest, purchases=(), settles=(), final=True)
+    none = replace(rest, purchases=(), settles=(), final=False)
     if share.surplus != "partial":
         return none
     room = quanta_down(left.left(rest.purse), left.total)
-    return replace(cut(rest, ask, after, left, room), final=True) if room else none
+    return cut(rest, ask, after, left, room) if room else none
 
 
 def _left(ask: Ask, after: Held, funds: Funds, step: Step) -> Funds:
@@ -223,13 +224,6 @@ def _fits(ask: Ask, step: Step, held: Held, funds: Funds) -> bool:
     if held.overlap is not None:
         return held.overlap.fits(releases(ask, step.purchases))
     return step.charge <= quanta_down(funds.left(step.purse), funds.total)
-
-
-def _met(ask: Ask, held: Held, funds: Funds, step: Step) -> bool:
-    """Whether nothing is missing after a step, as far as that can be told before its values are known."""
-    if not step.final:
-        return True
-    return not plan(ask, expected(ask, held, step), funds).purchases
 
 
 def by_functional(moves: Sequence[Planned]) -> dict[bytes, list[tuple[Fraction, str]]]:
@@ -264,10 +258,13 @@ def beyond(
             rest = _by_functional(ask, purchase, public, alone, funds)
         else:
             rest = _by_order(ask, purchase, public, alone, funds)
+        if rest is not None:
+            found.append(rest)
+        if purchase is purchases[-1]:
+            break
         step = Step((purchase,), final=True, purse=purchase.purse, needs=())
         alone = expected(ask, alone, step)
         if rest is not None:
-            found.append(rest)
             public = expected(ask, public, replace(step, purchases=(rest,)))
     return tuple(found)
 

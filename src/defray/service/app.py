@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.responses import Response
+from starlette.types import Scope
 
 from defray import __version__
 from defray.access import Access
@@ -23,6 +24,8 @@ from defray.service.jobs import Job, Jobs
 from defray.service.limits import AtOnce, Buckets, Limits
 from defray.service.logs import event
 from defray.service.metrics import Metrics
+from defray.service.pages.app import add_pages, is_page, trouble, unserved
+from defray.service.pages.sessions import Sessions
 from defray.service.parts import Service
 from defray.session import Session
 
@@ -55,6 +58,7 @@ def build(session: Session, access: Access, limits: Limits | None = None) -> Fas
         asks=Buckets(limits.asks_per_second, limits.asks_burst),
         reads=Buckets(limits.reads_per_second, limits.reads_burst),
         reading=AtOnce(limits.reads_at_once),
+        sessions=Sessions(limits.session_seconds),
     )
 
     @asynccontextmanager
@@ -72,7 +76,7 @@ def build(session: Session, access: Access, limits: Limits | None = None) -> Fas
         redirect_slashes=False,
         lifespan=lifespan,
         telemetry=SILENT,
-        middleware=[Middleware(Frame, metrics), Middleware(Bodies, limits.body_bytes)],
+        middleware=[Middleware(Frame, metrics, _fault), Middleware(Bodies, limits.body_bytes)],
         exception_handlers=cast(
             "dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]]",
             {
@@ -85,6 +89,7 @@ def build(session: Session, access: Access, limits: Limits | None = None) -> Fas
     app.state.service = service
     for part in (asking, following, reading, curating):
         app.include_router(part.routes, dependencies=list(FORM))
+    add_pages(app)
     return app
 
 
@@ -98,10 +103,16 @@ async def _validation_error(request: Request, error: RequestValidationError) -> 
 
 async def _http_error(request: Request, error: HTTPException) -> Response:
     request_id = request.state.request_id
+    if is_page(request):
+        return unserved(request, error)
     if error.status_code == 413:
         return problems.too_large(request.app.state.service.limits.body_bytes, request_id)
     hint = "send JSON: -H 'Content-Type: application/json'" if error.status_code == 415 else ""
     return problems.http_response(error, request_id, hint)
+
+
+def _fault(scope: Scope, error: DefrayError) -> Response:
+    return _problem(Request(scope), error)
 
 
 def _problem(request: Request, error: DefrayError) -> Response:
@@ -109,6 +120,8 @@ def _problem(request: Request, error: DefrayError) -> Response:
     request.state.code = error.code
     if problems.operators_matter(error):
         event("unavailable", code=error.code, reason=error.message, request_id=request_id)
+    if is_page(request):
+        return trouble(request, error)
     whole = grant is not None and "curate" in grant.scopes
     return problems.response(error, request_id, whole=whole)
 

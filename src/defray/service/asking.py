@@ -41,8 +41,7 @@ Prefer = Annotated[
     summary="What a question would cost",
 )
 def quote(body: QuoteBody, grant: MayQuote, here: Here) -> Response:
-    _check_length(here, body.among or ())
-    return JSONResponse(_bound(here, grant).quote(body.sql, **body.arguments()).to_dict())
+    return JSONResponse(price_of(here, grant, body))
 
 
 @routes.post(
@@ -79,6 +78,12 @@ async def ask(
         return JSONResponse({"id": job.id, "state": "running", "progress": 0.0}, 202, headers)
     await asyncio.wrap_future(job.future)
     return await run_in_threadpool(JSONResponse, job.outcome())
+
+
+def price_of(here: Service, grant: Grant, body: QuoteBody) -> dict[str, Any]:
+    """What a question would cost the caller now."""
+    _check_length(here, body.among or ())
+    return _bound(here, grant).quote(body.sql, **body.arguments()).to_dict()
 
 
 def begin(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -12,7 +12,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from defray.access import Grant
 from defray.core.principals import Scope
 from defray.errors import Unauthorized
-from defray.service.parts import Here
+from defray.service.parts import Here, Service
 
 _bearer = HTTPBearer(auto_error=False, description="A token, as `defray analyst` shows it once.")
 
@@ -33,15 +33,24 @@ def permitted(scope: Scope | None = None, *, asks: bool = False) -> Any:
                 "this needs a token", hint="send the header Authorization: Bearer dfy_..."
             )
         grant = here.access.authenticate(credentials.credentials)
-        request.state.grant = grant
-        name = grant.principal.name
-        (here.asks if asks else here.reads).take(name)
-        if scope is not None:
-            grant.require(scope)
-        with nullcontext() if asks else here.reading.one_of(name):
+        with admitted(request, here, grant, scope, asks=asks):
             yield grant
 
     return Depends(grant_of)
+
+
+@contextmanager
+def admitted(
+    request: Request, here: Service, grant: Grant, scope: Scope | None, *, asks: bool = False
+) -> Iterator[None]:
+    """For as long as one request of a grant is at work, where it has the scope and is within its limits."""
+    request.state.grant = grant
+    name = grant.principal.name
+    (here.asks if asks else here.reads).take(name)
+    if scope is not None:
+        grant.require(scope)
+    with nullcontext() if asks else here.reading.one_of(name):
+        yield
 
 
 Anyone = Annotated[Grant, permitted()]

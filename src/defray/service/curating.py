@@ -26,8 +26,7 @@ TokenId = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
     "/analysts", responses=documents.described(documents.Analysts), summary="All principals"
 )
 def analysts(grant: MayCurate, here: Here) -> Response:
-    listed = [_told(here, principal) for principal in here.access.analysts()]
-    return JSONResponse({"analysts": listed, "unassigned_share": float(here.access.reserve())})
+    return JSONResponse(everybody(here))
 
 
 @routes.post(
@@ -48,14 +47,7 @@ def add(body: AnalystBody, grant: MayCurate, here: Here) -> Response:
     summary="Change a share; suspend or resume",
 )
 def change(name: Named, body: ChangeBody, grant: MayCurate, here: Here) -> Response:
-    principal: Principal | None = None
-    if body.share is not None:
-        principal = here.access.set_share(name, body.share)
-    if body.active is not None:
-        principal = (here.access.resume if body.active else here.access.suspend)(name)
-    if principal is None:
-        raise BadInput("nothing is to be changed", hint='{"share": 0.2} or {"active": false}')
-    return JSONResponse(_told(here, principal))
+    return JSONResponse(_told(here, changed(here, name, body)))
 
 
 @routes.post(
@@ -66,11 +58,7 @@ def change(name: Named, body: ChangeBody, grant: MayCurate, here: Here) -> Respo
 )
 def issue(name: Named, body: TokenBody, grant: MayCurate, here: Here) -> Response:
     """Its text is shown here and nowhere else."""
-    make = here.access.rotate if body.rotate else here.access.issue
-    scopes = None if body.scopes is None else frozenset(body.scopes)
-    expires = None if body.days is None else dt.timedelta(days=body.days)
-    text, token = make(name, scopes, expires)
-    return JSONResponse({"token": text, **token.to_dict()}, 201)
+    return JSONResponse(issued(here, name, body), 201)
 
 
 @routes.delete(
@@ -105,6 +93,33 @@ def metrics(grant: MayCurate, here: Here) -> Response:
         "remaining_rho": balance["remaining_rho"],
     }
     return Response(here.metrics.text(gauges), media_type=CONTENT_TYPE)
+
+
+def everybody(here: Service) -> dict[str, Any]:
+    """All principals with their tokens, and what is nobody's share."""
+    listed = [_told(here, principal) for principal in here.access.analysts()]
+    return {"analysts": listed, "unassigned_share": float(here.access.reserve())}
+
+
+def changed(here: Service, name: str, body: ChangeBody) -> Principal:
+    """A principal after a change of share, or once suspended or resumed."""
+    principal: Principal | None = None
+    if body.share is not None:
+        principal = here.access.set_share(name, body.share)
+    if body.active is not None:
+        principal = (here.access.resume if body.active else here.access.suspend)(name)
+    if principal is None:
+        raise BadInput("nothing is to be changed", hint='{"share": 0.2} or {"active": false}')
+    return principal
+
+
+def issued(here: Service, name: str, body: TokenBody) -> dict[str, Any]:
+    """A new token of a principal, with its text."""
+    make = here.access.rotate if body.rotate else here.access.issue
+    scopes = None if body.scopes is None else frozenset(body.scopes)
+    expires = None if body.days is None else dt.timedelta(days=body.days)
+    text, token = make(name, scopes, expires)
+    return {"token": text, **token.to_dict()}
 
 
 def _told(here: Service, principal: Principal) -> dict[str, Any]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import secrets
 import time
+from collections.abc import Callable
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from defray.errors import DefrayError
 from defray.service import problems
 from defray.service.logs import event
 from defray.service.metrics import Metrics
@@ -24,10 +26,12 @@ UNKNOWN = "unknown"
 
 
 class Frame:
-    """Gives each request an id, answers its faults, logs and counts it."""
+    """Gives each request an id, answers its faults as ``shown`` says, logs and counts it."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self._app, self._metrics = app, metrics
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, shown: Callable[[Scope, DefrayError], ASGIApp]
+    ) -> None:
+        self._app, self._metrics, self._shown = app, metrics, shown
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -45,7 +49,7 @@ class Frame:
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-Id"] = request_id
-                headers["Cache-Control"] = "no-store"
+                headers.setdefault("Cache-Control", "no-store")
                 headers["X-Content-Type-Options"] = "nosniff"
             await send(message)
 
@@ -54,7 +58,7 @@ class Frame:
         except Exception as fault:
             incident = incident_of(fault)
             if status == 0:
-                await problems.response(incident, request_id)(scope, receive, sending)
+                await self._shown(scope, incident)(scope, receive, sending)
         finally:
             self._told(scope, state, status, time.perf_counter() - started)
 

@@ -33,6 +33,7 @@ class Limits:
     jobs_kept: int = 16
     job_seconds: float = 3600.0
     ask_seconds: float = 600.0
+    session_seconds: float = 1800.0
     grace_seconds: float = 20.0
 
     def __post_init__(self) -> None:

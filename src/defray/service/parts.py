@@ -11,6 +11,7 @@ from defray.access import Access
 from defray.service.jobs import Jobs
 from defray.service.limits import AtOnce, Buckets, Limits
 from defray.service.metrics import Metrics
+from defray.service.pages.sessions import Sessions
 from defray.session import Session
 
 
@@ -26,6 +27,7 @@ class Service:
     asks: Buckets
     reads: Buckets
     reading: AtOnce
+    sessions: Sessions
 
 
 def _service(request: Request) -> Service:

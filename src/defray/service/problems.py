@@ -118,12 +118,17 @@ def response(error: DefrayError, request_id: str, *, whole: bool = False) -> Pro
 
 def http_response(error: HTTPException, request_id: str, hint: str = "") -> Problem:
     """What HTTP refuses: an unknown route, a method, a body that cannot be read."""
+    told = http_document(error, request_id, hint)
+    return Problem(told, told["status"], error.headers)
+
+
+def http_document(error: HTTPException, request_id: str, hint: str = "") -> dict[str, Any]:
     status = error.status_code if error.status_code != 400 else 422
     phrase = HTTPStatus(status).phrase.lower()
     code = HTTP_CODES.get(status, BadInput.code if status == 422 else phrase.replace(" ", "-"))
     message = {404: "there is no such route", 422: "the body cannot be read"}.get(status, phrase)
     told = {"code": code, "message": message, "hint": hint or "see docs/http.md"}
-    return Problem(_document(status, request_id, told), status, error.headers)
+    return _document(status, request_id, told)
 
 
 def too_large(most: int, request_id: str) -> Problem:

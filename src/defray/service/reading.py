@@ -74,15 +74,7 @@ def history(
     refresh: bool = False,
 ) -> Response:
     """Newest first; an analyst's own asks, or all for a curator.  `refresh`: also what is known now."""
-    before = None if cursor is None else _from_cursor(cursor)
-    asks = [
-        told
-        for told in reversed(_bound(here, grant).history(refresh=refresh))
-        if before is None or int(told["id"]) < before
-    ]
-    page = asks[:limit]
-    more = len(asks) > limit
-    return JSONResponse({"asks": page, "next": _to_cursor(page[-1]["id"]) if more else None})
+    return JSONResponse(paid_for(here, grant, limit=limit, cursor=cursor, refresh=refresh))
 
 
 @routes.get(
@@ -91,8 +83,7 @@ def history(
     summary="One answer, then and now",
 )
 def answer(id: Id, grant: MayRead, here: Here) -> Response:
-    bound = _bound(here, grant)
-    return JSONResponse(_own(bound.history(refresh=True), id))
+    return JSONResponse(answered(here, grant, id))
 
 
 @routes.get(
@@ -102,10 +93,7 @@ def answer(id: Id, grant: MayRead, here: Here) -> Response:
 )
 def explain(id: Id, grant: MayRead, here: Here) -> Response:
     """Of releases that others paid for an analyst sees the weights, not what was asked."""
-    bound = _bound(here, grant)
-    asks = bound.history()
-    told = bound.explain(_own(asks, id)["id"])
-    return JSONResponse(_without_others(told, {ask["id"] for ask in asks}))
+    return JSONResponse(explained(here, grant, id))
 
 
 @routes.get(
@@ -118,7 +106,59 @@ def balance(
     confidence: Annotated[str, Query(max_length=40)] = "95%",
     by: Annotated[str | None, Query(max_length=200)] = None,
 ) -> Response:
-    return JSONResponse(_bound(here, grant).balance(within=within, confidence=confidence, by=by))
+    return JSONResponse(left(here, grant, within=within, confidence=confidence, by=by))
+
+
+def paid_for(
+    here: Service,
+    grant: Grant,
+    *,
+    limit: int,
+    cursor: str | None = None,
+    refresh: bool = False,
+    holding: str = "",
+) -> dict[str, Any]:
+    """A page of the caller's history, of questions that hold a text in whatever case."""
+    before = None if cursor is None else _from_cursor(cursor)
+    asks = [
+        told
+        for told in reversed(_bound(here, grant).history(refresh=refresh))
+        if (before is None or int(told["id"]) < before)
+        and holding.casefold() in told["question"].casefold()
+    ]
+    page = asks[:limit]
+    more = len(asks) > limit
+    return {"asks": page, "next": _to_cursor(page[-1]["id"]) if more else None}
+
+
+def answered(here: Service, grant: Grant, id: str) -> dict[str, Any]:
+    """One of the caller's answers, as it was and as it is known now."""
+    return _own(_bound(here, grant).history(refresh=True), id)
+
+
+def explained(here: Service, grant: Grant, id: str) -> dict[str, Any]:
+    """What one of the caller's answers rests on."""
+    bound = _bound(here, grant)
+    asks = bound.history()
+    told = bound.explain(_own(asks, id)["id"])
+    return _without_others(told, {ask["id"] for ask in asks})
+
+
+def left(
+    here: Service,
+    grant: Grant,
+    *,
+    within: str = "50",
+    confidence: str = "95%",
+    by: str | None = None,
+) -> dict[str, Any]:
+    """What is left, as the caller may know it."""
+    return _bound(here, grant).balance(within=within, confidence=confidence, by=by)
+
+
+def spent(here: Service, grant: Grant) -> list[dict[str, Any]]:
+    """What was spent after each of the caller's asks, oldest first."""
+    return _bound(here, grant).spending()
 
 
 def _bound(here: Service, grant: Grant) -> Session:
@@ -132,6 +172,12 @@ def _own(asks: list[dict[str, Any]], id: str) -> dict[str, Any]:
         if ask["id"] == name or any(release["id"] == name for release in ask["releases"]):
             return ask
     raise NotFound("you have no answer of that id", hint="GET /v1/history lists yours")
+
+
+def owns(here: Service, grant: Grant, id: str) -> bool:
+    """Whether the caller has an answer of that id."""
+    asks = _bound(here, grant).history()
+    return any(id == ask["id"] or any(id == r["id"] for r in ask["releases"]) for ask in asks)
 
 
 def _without_others(told: dict[str, Any], own: Collection[str]) -> dict[str, Any]:
