@@ -12,8 +12,6 @@ refused at no cost.  A release is durable before anyone sees it.
 
 from __future__ import annotations
 
-import datetime as dt
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,13 +19,11 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from defray.charged import paid_by
 from defray.controller.ask import Ask
 from defray.controller.goals import Wish
 from defray.controller.plan import MAX_STEPS, Price, Step, plan
 from defray.controller.prepare import prepare
 from defray.controller.present import Bought, answer_of, settled
-from defray.controller.purchase import Purchase
 from defray.controller.refuse import closed, reason, refusal_of, too_few_rows
 from defray.controller.scarcity import Moment, Ration
 from defray.controller.sharing import Decision, decide
@@ -36,21 +32,20 @@ from defray.controller.validity import too_many_looks
 from defray.core.amounts import exact, rho_of
 from defray.core.answer import Answer, Quote
 from defray.core.contract import Contract
-from defray.core.domain import Domain
 from defray.core.principals import Caller
 from defray.data.source import Control, Source
-from defray.errors import BadInput, LedgerBusy, MaxRhoRefused, Refused, SourceChanged, TargetError
-from defray.ledger.beside import KeptAnswer
+from defray.errors import LedgerBusy, MaxRhoRefused, Refused, SourceChanged, TargetError
 from defray.ledger.records import Release, Settled
-from defray.ledger.store import Ledger, Transaction, View
+from defray.ledger.store import Ledger, Transaction
 from defray.noise.sampler import Sampler
 from defray.pricelist import price_list
 from defray.query.region import Regions
+from defray.recording import Record, keep_answer, kept_answer, views_noted
 from defray.scans import Scanned, noisy, scan, true_value
 from defray.transcript import Transcript, counter
 
 if TYPE_CHECKING:
-    from defray.support.drawn import Drawn
+    pass
 
 AGAIN = "ask again"
 
@@ -219,10 +214,9 @@ class Engine:
             step = latest.price.step
             if stopped or not step.purchases:
                 break
-            owner = None if moment.share is None else by
-            noted = views_noted(ask, moment, self.contract.domain)
-            self._measure(ask, step, scanned, tx, name, owner, noted)
-            self._move(ask, decision, tx, name, owner)
+            record = Record(self.contract, ask, tx, name, None if moment.share is None else by)
+            self._measure(step, scanned, record, views_noted(ask, moment, self.contract.domain))
+            record.move(decision.moves)
             charged = bought.charged + step.charge
             moment = self.transcript.moment(
                 ask, tx, version, ceiling, charged, scanned=views, name=by
@@ -314,43 +308,20 @@ class Engine:
                 return False
             if decision.moves:
                 self.transcript.open_version(tx, version, fingerprint)
-                self._move(ask, decision, tx, str(tx.seq + 1), by)
+                Record(self.contract, ask, tx, str(tx.seq + 1), by).move(decision.moves)
         self.transcript.joined = version
         return True
 
-    def _move(
-        self, ask: Ask, decision: Decision, tx: Transaction, name: str, by: str | None
-    ) -> None:
-        """Append what the analyst who asks would have bought alone."""
-        for move in decision.moves:
-            cells = len(move.block.keys if move.drawn is None else move.drawn.scales)
-            at = ask.compiled.blocks.index(move.block)
-            purchase = Purchase(
-                at, move.bits, move.sigmas, move.precisions, (move.charge,), move.purse
-            )
-            values = tuple(
-                None if move.drawn is None and move.sigmas[i] is None else 0 for i in range(cells)
-            )
-            made = self._release(ask, purchase, tx, name, values, move.drawn, by)
-            tx.append(replace(made, alone=True))
-
     def _measure(
-        self,
-        ask: Ask,
-        step: Step,
-        scanned: Scanned,
-        tx: Transaction,
-        name: str,
-        by: str | None = None,
-        views: list[Any] | None = None,
+        self, step: Step, scanned: Scanned, record: Record, views: Sequence[Any] = ()
     ) -> None:
         """Draw and append a step's releases.  True numbers meet their noise here and nowhere else."""
         made: list[Release] = []
         for purchase in step.purchases:
-            block = ask.compiled.blocks[purchase.block]
+            block = record.ask.compiled.blocks[purchase.block]
             for drawn in purchase.draws:
                 values = noisy(drawn, block, scanned, self._sampler.draw(drawn.scales))
-                made.append(self._release(ask, purchase, tx, name, values, drawn, by))
+                made.append(record.release(purchase, values, drawn))
             if not purchase.draws:
                 assert scanned.own is not None
                 sigmas = {i: s for i, s in enumerate(purchase.sigmas) if s is not None}
@@ -362,68 +333,8 @@ class Engine:
                     else None
                     for i in range(len(block.keys))
                 )
-                made.append(self._release(ask, purchase, tx, name, own, None, by))
-        for release in made[:-1]:
-            tx.append(release)
-        tx.append(self._settling(made[-1], step, views or []) if step.final else made[-1])
-
-    def _settling(self, release: Release, step: Step, views: list[Any]) -> Release:
-        """The release after which every absolute target of a count or a sum is met: that is claimed, and an
-        audit derives it again under the same public numbers."""
-        contract, note = self.contract, {**release.note, "met": True}
-        if contract.n_max is not None:
-            note["n_max"] = contract.n_max
-        if contract.m_floor is not None:
-            note["m_floor"] = str(contract.m_floor)
-        if views:
-            note["views"] = views
-        return replace(release, settles=step.settles, note=note)
-
-    def _release(
-        self,
-        ask: Ask,
-        purchase: Purchase,
-        tx: Transaction,
-        name: str,
-        values: tuple[int | None, ...],
-        drawn: Drawn | None = None,
-        by: str | None = None,
-    ) -> Release:
-        """A release as it is logged."""
-        block, contract = ask.compiled.blocks[purchase.block], self.contract
-        note: dict[str, Any] = {"at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds")}
-        if purchase.given:
-            note["given"] = True
-        if by is not None:
-            note["by"] = by
-        if ask.tag:
-            note["confirm"] = ask.tag
-        if drawn is not None:
-            note["aim"] = drawn.aim.hex()
-        names = contract.domain.names
-        attributes = block.attributes if drawn is None else tuple(names[c] for c in drawn.columns)
-        release = Release(
-            version=counter(tx),
-            purse=purchase.purse,
-            attributes=attributes,
-            measure=str(block.measure),
-            weights=block.weights if drawn is None else drawn.weights,
-            unit=block.unit,
-            step=purchase.bits if drawn is None else drawn.bits,
-            reach=block.reach,
-            values=values,
-            sigmas=purchase.sigmas if drawn is None else (drawn.sigma,),
-            precisions=purchase.precisions if drawn is None else (drawn.precision,),
-            charge=purchase.charge if drawn is None else drawn.charge,
-            question=ask.text,
-            ask=name,
-            keys=block.functionals if drawn is None else (),
-            note=note,
-            by_cell=contract.support == "linear",
-        )
-        if not release.by_cell:
-            return release
-        return replace(release, paid=paid_by(release, contract.domain, contract.rho))
+                made.append(record.release(purchase, own))
+        record.append(made, step, views)
 
     def close(self) -> None:
         """Release files and connections; the contract itself stays open."""
@@ -439,51 +350,6 @@ def _stop(ask: Ask, moment: Moment, rationed: Ration, room: int) -> str:
     if rationed.price.step.charge > room:
         return "the price that was quoted is reached; ask again to go on"
     return ""
-
-
-def views_noted(ask: Ask, moment: Moment, domain: Domain) -> list[Any]:
-    """The views that an analyst is answered from alone, where others are not: the log names them, so that
-    an audit can look there as well."""
-    overlap = moment.overlap
-    if overlap is None or overlap.alone is None:
-        return []
-    found = [
-        axes
-        for block in ask.compiled.blocks
-        for axes in overlap.alone.views(block)
-        if axes not in overlap.views(block)
-    ]
-    return [
-        [
-            [domain.names[c] for c in axes.columns],
-            [None if s is None else list(s) for s in axes.starts],
-        ]
-        for axes in dict.fromkeys(found)
-    ]
-
-
-def kept_answer(view: View, caller: Caller | None) -> Answer | None:
-    """The answer that is kept for a request.  BadInput where another request has its key."""
-    if caller is None or caller.key is None:
-        return None
-    kept = view.answered(caller.name, caller.key)
-    if kept is None:
-        return None
-    request, document = kept
-    if request != caller.request:
-        raise BadInput(
-            "this idempotency key (Idempotency-Key) was used for another request",
-            hint="use a new key for a new ask",
-        )
-    return Answer.from_dict(json.loads(document))
-
-
-def keep_answer(tx: Transaction, caller: Caller | None, answer: Answer) -> None:
-    """Keep what was paid for, for whoever asks again with the same key."""
-    if caller is not None and caller.key is not None:
-        document = json.dumps(answer.to_dict())
-        at = dt.datetime.now(dt.UTC).replace(microsecond=0)
-        tx.keep_answer(KeptAnswer(caller.name, caller.key, caller.request, at, document))
 
 
 def ceiling_of(max_rho: Any) -> Fraction | None:

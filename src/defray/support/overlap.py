@@ -231,7 +231,10 @@ class Overlap:
         return self.planning(listed).room.sound
 
     def in_doubt(self, block: Block, precision: Fraction) -> bool:
-        """Whether precisions differ so much, this one included, that floats may not hold what follows."""
+        """Whether precisions differ so much, this one included, that floats may not hold what follows.
+        What is promised is bought as it was promised."""
+        if self.promised(block, {0: precision}) is not None:
+            return False
         views = [
             self.view(block)[1],
             *(self.promised_view(block, n)[1] for n in self._classes(block)),

@@ -164,7 +164,8 @@ class Remainder:
         promise = None if own is None else self.overlap.history.reserves().promises[own]
         questions = self.overlap.questions(block, axes, list(wanted))
         spreads = np.array([float(1 / p) ** 0.5 for p in wanted.values()])
-        part = rounding_of(state, float(spreads.min()) ** 2)
+        # What a promise holds back is enough for the usual rounding.
+        part = ROUNDING if own is not None else rounding_of(state, float(spreads.min()) ** 2)
         variances, halves = (spreads * (1 - (1 + WORTH) * part)) ** 2, spreads * (part / SLACK)
         if len(wanted) == 1:
             made = offer(
