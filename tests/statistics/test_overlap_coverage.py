@@ -38,13 +38,13 @@ QUESTIONS = (
 
 
 class Wider:
-    """Noise that is a fifth wider than it says."""
+    """Noise that is two fifths wider than it says."""
 
     def __init__(self) -> None:
         self.sampler = OpenDPSampler()
 
     def draw(self, scales: list[float]) -> list[int]:
-        return self.sampler.draw([1.2 * s for s in scales])
+        return self.sampler.draw([1.4 * s for s in scales])
 
 
 def scores(sampler: Sampler, unit: Unit) -> np.ndarray:
@@ -95,4 +95,4 @@ def test_answers_are_unbiased_with_the_stated_accuracy(unit: Unit) -> None:
 
 
 def test_wider_noise_would_be_noticed() -> None:
-    assert (np.abs(scores(Wider(), Unit())) <= 1.959964).mean() < 0.935
+    assert (np.abs(scores(Wider(), Unit())) <= 1.959964).mean() < 0.92
