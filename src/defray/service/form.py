@@ -11,7 +11,7 @@ from defray.core.brief import brief
 from defray.errors import BadInput
 
 
-def _only_json(request: Request) -> None:
+async def _only_json(request: Request) -> None:
     """A body is JSON; curl and forms send another type unless told."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     sent = (
@@ -21,7 +21,7 @@ def _only_json(request: Request) -> None:
         raise HTTPException(415)
 
 
-def _only_known(request: Request) -> None:
+async def _only_known(request: Request) -> None:
     """A parameter that is misspelt does not go unnoticed."""
     known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
     for name in request.query_params:
