@@ -91,8 +91,10 @@ class Served:
         folder = self._contract.parent
         with open(folder / "server.log", "a") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "defray", "serve", "-c", str(self._contract)]
-                + ["--port", str(self.port), "--limits", str(folder / "server.toml")],
+                [
+                    *(sys.executable, "-m", "defray", "serve", "-c", str(self._contract)),
+                    *("--port", str(self.port), "--limits", str(folder / "server.toml")),
+                ],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,

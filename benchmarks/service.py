@@ -1,8 +1,8 @@
-"""``python -m benchmarks.service``: a served contract that is killed while many ask, and what is true afterwards.
+"""``python -m benchmarks.service``: a served contract that is killed while many ask, and what is true then.
 
-Four analysts, two of whom cannot have much at once, ask through 32 connections: fresh questions, repeats and
-quotes.  Every few seconds the server is killed (SIGKILL) and started again; what broke off is sent again under
-its key.  Then the books are held against what the clients were told.  Rates are measured apart, without kills.
+Four analysts, one of whom cannot have much, ask through 32 connections: fresh questions, repeats and quotes.
+Every few seconds the server is killed (SIGKILL) and started again; what broke off is sent again with its key.
+Then the books are held against what the clients were told.  Rates are measured apart, without kills.
 """
 
 from __future__ import annotations
@@ -90,10 +90,14 @@ def truths(contract: Path, tokens: Mapping[str, str], tally: Tally) -> Iterator[
     with served.running():
         again = load(served, tokens, lambda _: (asked for asked, _ in paid.values()))
     changed = [key for key, (_, told) in paid.items() if again.answers[key][1] != told]
-    yield fact(f"of {len(paid):,} answers paid for, answered otherwise when sent again", len(changed))
+    yield fact(
+        f"of {len(paid):,} answers paid for, answered otherwise when sent again", len(changed)
+    )
     with open_contract(contract) as session:
         report = session.audit()
-        yield fact(f"faults that the audit found in {report.entries:,} entries", len(report.findings))
+        yield fact(
+            f"faults that the audit found in {report.entries:,} entries", len(report.findings)
+        )
         asks = Counter(ask["question"] for ask in session.history())
         yield fact("keys paid twice", sum(count - 1 for count in asks.values()))
         told = {document["question"] for _, document in paid.values()}
@@ -128,7 +132,9 @@ def seen(tally: Tally, killed: int) -> Iterator[Figure]:
     yield Figure("of them refused, the share being spent", f"{refused:,}")
     yield Figure("kills", f"{killed:,}")
     yield Figure("sent again", f"{tally.retries:,}")
-    yield Figure("seconds, all requests a second", f"{tally.elapsed:.0f}, {tally.done / tally.elapsed:.0f}")
+    yield Figure(
+        "seconds, all requests a second", f"{tally.elapsed:.0f}, {tally.done / tally.elapsed:.0f}"
+    )
     for kind, taken in tally.seconds.items():
         if taken:
             yield Figure(f"p50 / p99 of a {kind} meanwhile", percentiles(taken))

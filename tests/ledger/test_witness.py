@@ -133,7 +133,7 @@ def test_a_declared_witness_outlives_its_folder(contract: Path, tmp_path_factory
     copy = contract.with_name("all of it")
     shutil.copytree(contract.parent, copy, ignore=shutil.ignore_patterns(copy.name))
     ask(contract, 30)
-    with pytest.raises(LedgerMismatch, match="people.witness"):
+    with pytest.raises(LedgerMismatch, match=r"people\.witness"):
         ask(copy / contract.name, 40)
 
 

@@ -391,8 +391,8 @@ def accept_older(contract: Named = None, *, yes: Yes = False, json: Json = False
     what = contract_of(contract)
     if not yes:
         what_it_means = (
-            "whatever was answered after the end of this ledger is forgotten, though it was seen: the contract's "
-            "promise holds no more for the people in the table"
+            "whatever was answered after the end of this ledger is forgotten, though it was seen: "
+            "the contract's promise holds no more for the people in the table"
         )
         raise BadInput(f"{what_it_means}; nothing was done", hint="add --yes to accept it")
     tell(books.accept_older(what), books.show_accepted)

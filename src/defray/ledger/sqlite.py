@@ -84,8 +84,8 @@ class SqliteLedger:
         its newest entry.
 
         Raises LedgerMismatch, naming each term and both its values, if the ledger was made under other
-        terms or has forgotten what its witness saw, and LedgerError where it cannot be kept safely.  Several processes may open a new path at
-        once: one makes the ledger, all use it.
+        terms, or if it has forgotten what its witness saw, and LedgerError where it cannot be kept safely.
+        Several processes may open a new path at once: one makes the ledger, all use it.
         """
         place = Path(os.path.realpath(path))
         files.refuse_network(place, mounts)

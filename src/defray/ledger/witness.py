@@ -2,8 +2,8 @@
 the ledger put back in its place, which has forgotten what was spent since, is refused.
 
 It is written after every commit, once something was spent, and read when the ledger is opened: the log must
-hold the witnessed entry.  It is no part of the ledger and holds nothing private, and a copy of the ledger does
-not bring it along; keep it (``[ledger] witness``) where a restored backup does not put an older one back.
+hold the witnessed entry.  It is no part of the ledger, holds nothing private, and does not come along with a
+copy of the ledger; keep it (``[ledger] witness``) where a restored backup does not put an older one back.
 Without one nothing is refused: it guards against mistakes, not against whoever may write both files.
 """
 
@@ -114,8 +114,8 @@ def older(ledger: Path, witness: Path, seen: Seen, newest: int | None) -> Ledger
     else:
         what = f"The ledger {ledger} is another one"
     return LedgerMismatch(
-        f"{what}, but {witness} saw its entry {seen[0]}: an older copy forgets what was spent since, and would "
-        "let it be spent again.",
+        f"{what}, but {witness} saw its entry {seen[0]}: an older copy forgets what was spent since, "
+        "and would let it be spent again.",
         hint="Put the newest ledger back. If it is lost: defray ledger accept-older says what that means.",
         path=str(ledger),
         witness=str(witness),
