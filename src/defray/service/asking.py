@@ -15,12 +15,13 @@ from defray.access import Grant
 from defray.errors import BadInput
 from defray.service import documents
 from defray.service.auth import MayAsk, MayQuote
+from defray.service.form import Route
 from defray.service.jobs import Job
 from defray.service.models import AskBody, QuoteBody, QuotesBody
 from defray.service.parts import Here, RequestId, Service
 from defray.session import Session
 
-routes = APIRouter(prefix="/v1", tags=["ask"])
+routes = APIRouter(prefix="/v1", tags=["ask"], route_class=Route)
 
 FEW_ROWS = 100
 """An answer of so many is spelled in less time than it takes to hand it to another thread."""
