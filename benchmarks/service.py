@@ -15,7 +15,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 
 from rich.console import Console
@@ -145,26 +145,23 @@ def rates(support: str, fresh: int, requests: int) -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         contract, tokens = prepared(Path(folder), support)
         names, served = [name for name, share in SHARES.items() if share > 0.1], Served(contract)
-        asked = [*islice(questions(2), fresh)]
 
-        def sent(kind: Kind, count: int, of: Sequence[str], round_: str) -> Tally:
-            key = "" if kind == "quote" else f"{round_}-"
-            return load(
-                served,
-                tokens,
-                lambda _: (
-                    Request(kind, names[i % 3], of[i // 3 % len(of)], key and f"{key}{i}")
-                    for i in range(count)
-                ),
-            )
+        def sent(kind: Kind, asked: Sequence[str], round_: str) -> Tally:
+            key = f"{round_}-{{}}" if kind != "quote" else ""
+            requests = [
+                Request(kind, names[i % len(names)], sql, key.format(i))
+                for i, sql in enumerate(asked)
+            ]
+            return load(served, tokens, lambda _: iter(requests))
 
         with served.running():
-            hot = asked[:HOT]
-            first = sent("fresh", fresh, [q for q in asked for _ in names], "first")
-            yield rate(support, "fresh", first)
-            sent("repeat", 3 * len(hot), hot, "second")  # whoever did not pay has it noted once
+            first = [*islice(questions(2), fresh)]
+            yield rate(support, "fresh", sent("fresh", first, "first"))
+            hot = [sql for sql in first[:HOT] for _ in names]
+            sent("repeat", hot, "second")  # whoever did not pay has it noted once
+            many = [*islice(cycle(hot), requests)]
             for kind in ("repeat", "quote"):
-                yield rate(support, kind, sent(kind, requests, hot, f"rate-{kind}"))
+                yield rate(support, kind, sent(kind, many, f"rate-{kind}"))
 
 
 def rate(support: str, kind: Kind, tally: Tally) -> Figure:
