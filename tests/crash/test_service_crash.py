@@ -22,7 +22,7 @@ def stormy(folder: Path, support: str, *, asks: int, kills: int, seconds: float)
 
 
 def test_a_server_that_is_killed_while_many_ask(tmp_path: Path):
-    stormy(tmp_path, "exact", asks=150, kills=2, seconds=0.7)
+    stormy(tmp_path, "exact", asks=150, kills=3, seconds=0.3)
 
 
 @pytest.mark.slow
