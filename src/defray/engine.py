@@ -40,6 +40,7 @@ from defray.ledger.store import Ledger, Transaction
 from defray.noise.sampler import Sampler
 from defray.pricelist import price_list
 from defray.query.region import Regions
+from defray.recent import Recent
 from defray.recording import Record, keep_answer, kept_answer, views_noted
 from defray.scans import Scanned, noisy, scan, true_value
 from defray.transcript import Transcript, counter
@@ -67,6 +68,7 @@ class Engine:
         self._sampler = sampler
         self._regions = Regions(contract.domain.widths)
         self.prepare = lru_cache(maxsize=2048)(self._prepare)
+        self._quotes, self._answers = Recent(), Recent()
 
     # -- the two questions ------------------------------------------------------------------------
 
@@ -87,7 +89,12 @@ class Engine:
         fingerprint = self._source.fingerprint()
         with self.ledger.view() as view:
             version = self.transcript.version(view, fingerprint)
-            return price_list(asks, self.transcript, view, version, name)
+            now, key = (view.head, version), (tuple(questions), tuple(among), name)
+            quotes: list[Quote] | None = self._quotes.get(now, key)
+            if quotes is None:
+                quotes = price_list(asks, self.transcript, view, version, name)
+                self._quotes.keep(now, key, quotes)
+        return list(quotes)
 
     def ask(
         self,
@@ -108,14 +115,17 @@ class Engine:
         """
         ask = self._asked(sql, wish, among)
         ceiling, name = ceiling_of(max_rho), None if caller is None else caller.name
-        lost = False
+        key, lost = (sql, wish, tuple(among), ceiling, name), False
         for _ in range(MAX_TRIES):
             fingerprint = self._source.fingerprint()
             with self.ledger.view() as view:
                 kept = kept_answer(view, caller)
                 if kept is not None:
                     return kept
-                version = self.transcript.version(view, fingerprint)
+                version, head = self.transcript.version(view, fingerprint), view.head
+                known: Answer | None = self._answers.get((head, version), key)
+                if known is not None:
+                    return known
                 moment = self.transcript.moment(ask, view, version, ceiling, name=name)
             decision = decide(ask, moment)
             if moment.closed and not decision.estimate.free:
@@ -131,7 +141,9 @@ class Engine:
             if refusal is not None:
                 raise refusal
             if done:
-                return self._answer(ask, Bought(moment.held, moment.held), moment, rationed)
+                answer = self._answer(ask, Bought(moment.held, moment.held), moment, rationed)
+                self._answers.keep((head, version), key, answer)
+                return answer
             step, overlap = rationed.price.step, moment.held.overlap
             scanned = scan(self._source, ask.compiled, step, overlap, control)
             if self._source.fingerprint() != fingerprint:

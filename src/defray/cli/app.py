@@ -384,6 +384,21 @@ def audit(contract: Named = None, *, json: Json = False) -> int:
 
 
 @ledger_app.command
+def accept_older(contract: Named = None, *, yes: Yes = False, json: Json = False) -> None:
+    """Let a ledger go on that has forgotten newer entries; what they spent can then be spent again."""
+    from defray.cli import books
+
+    what = contract_of(contract)
+    if not yes:
+        what_it_means = (
+            "whatever was answered after the end of this ledger is forgotten, though it was seen: "
+            "the contract's promise holds no more for the people in the table"
+        )
+        raise BadInput(f"{what_it_means}; nothing was done", hint="add --yes to accept it")
+    tell(books.accept_older(what), books.show_accepted)
+
+
+@ledger_app.command
 def backup(
     path: Annotated[Path, Parameter(help="A new file.")],
     /,

@@ -7,8 +7,9 @@ contract to the terms that it was made under.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from defray.cli import screen
 from defray.cli.answers import label, new_table, plus_minus
 from defray.cli.numbers import percent, rho, shown
 from defray.cli.screen import say
-from defray.config.opening import ledger_path, open_ledger
+from defray.config.opening import ledger_path, open_ledger, witness_path
 from defray.core.column import Column
 from defray.core.contract import RELATION, Contract
 from defray.core.numbers import show_number
@@ -30,6 +31,7 @@ from defray.errors import LedgerError
 from defray.ledger.beside import Token
 from defray.ledger.records import PURSES, Arrival, Entry, Epoch, Known, Purse, Terms
 from defray.ledger.store import Ledger
+from defray.ledger.witness import Witness, accept, accepted
 from defray.standing import check_promises, standings
 from defray.transcript import terms_of
 
@@ -352,7 +354,17 @@ def show_audit(audit: Mapping[str, Any]) -> None:
         f"{audit['epochs']} data version{'s' if audit['epochs'] != 1 else ''}: "
         f"{spent or 'nothing spent'}"
     )
+    show_accepted(audit)
     say(f"head {audit['head']} (note it: it commits to the whole log)", "dim")
+
+
+def show_accepted(found: Mapping[str, Any]) -> None:
+    for a in found["accepted_older"]:
+        say(
+            f"on {a['at']} a ledger of {a['entries']} entries was accepted though one of "
+            f"{a['instead_of']['entries']} had been seen: what that one spent is not counted here",
+            "bold yellow",
+        )
 
 
 def show_certificate(certificate: Mapping[str, Any]) -> None:
@@ -379,7 +391,18 @@ def read_history(contract: Contract, *, refresh: bool = False) -> list[dict[str,
 
 def read_audit(contract: Contract) -> dict[str, Any]:
     with existing(contract) as ledger:
-        return books.run_audit(ledger, contract).to_dict()
+        found = books.run_audit(ledger, contract).to_dict()
+        return {**found, "accepted_older": accepted(ledger)}
+
+
+def accept_older(contract: Contract) -> dict[str, Any]:
+    """Accept the ledger that is there, whatever its witness saw."""
+    if not ledger_path(contract).exists():
+        hint = f"to begin anew, with a new budget, delete {witness_path(contract)}"
+        raise LedgerError(f"there is no ledger at {ledger_path(contract)}", hint=hint)
+    with closing(open_ledger(contract, witnessed=False)) as ledger:
+        now = datetime.now(UTC).replace(microsecond=0)
+        return {"accepted_older": accept(ledger, Witness(witness_path(contract)), now)}
 
 
 def backup(contract: Contract, path: Path) -> None:

@@ -78,6 +78,8 @@ KEYS: Final = (
         'columns = ["age", "sex"]'),
     Key("ledger.kind", "where the transcript is kept: sqlite", 'kind = "sqlite"'),
     Key("ledger.path", "the ledger's file, relative to the contract file", 'path = "people.ledger"'),
+    Key("ledger.witness", "the file that knows the ledger's newest entry",
+        'witness = "/var/lib/defray/people.witness"'),
     Key("ledger.dsn", "the address of a ledger server", 'dsn = "service=ledger"', False),
     Key("columns.NAME.type", "integer, float, decimal, string, boolean, date or timestamp",
         'type = "integer"'),

@@ -48,12 +48,22 @@ def ledger_path(contract: Contract) -> Path:
     return contract.directory / f"{stem}.ledger"
 
 
-def open_ledger(contract: Contract) -> Ledger:
+def witness_path(contract: Contract) -> Path:
+    """Where the ledger's witness lies: as declared, else beside the ledger with the suffix .witness."""
+    if contract.ledger.witness is not None:
+        return contract.directory / contract.ledger.witness
+    ledger = ledger_path(contract)
+    return ledger.with_name(f"{ledger.name}.witness")
+
+
+def open_ledger(contract: Contract, *, witnessed: bool = True) -> Ledger:
+    """The contract's ledger; one that is not ``witnessed`` is not held against its witness."""
     if contract.ledger.kind != "sqlite":
         raise BadInput(f"ledger kind {contract.ledger.kind} is not available in this version")
     from defray.ledger.sqlite import SqliteLedger
 
-    return SqliteLedger.open(ledger_path(contract), terms_of(contract))
+    witness = witness_path(contract) if witnessed else None
+    return SqliteLedger.open(ledger_path(contract), terms_of(contract), witness=witness)
 
 
 def open_source(contract: Contract, ledger: Ledger) -> Source:

@@ -102,7 +102,11 @@ def read_ledger(top: Section, contract: Path, source: SourceSpec) -> LedgerSpec:
     if path is not None and path in (source.path, contract.name):
         taken = "the data" if path == source.path else "the contract"
         ledger.problem("path", f"{shown(path)} is {taken}", f'for example: path = "{default}"')
-    return LedgerSpec("sqlite", path or default)
+    witness = ledger.text("witness")
+    if witness is not None and witness in (path or default, source.path, contract.name):
+        cure = f'for example: witness = "{path or default}.witness"'
+        ledger.problem("witness", f"{shown(witness)} is the ledger, the data or the contract", cure)
+    return LedgerSpec("sqlite", path or default, witness=witness)
 
 
 def table_name(source: SourceSpec) -> str:

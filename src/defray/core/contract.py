@@ -62,6 +62,7 @@ class LedgerSpec:
     kind: Literal["sqlite", "postgres"] = "sqlite"
     path: str | None = None
     dsn: str | None = None
+    witness: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ from defray.ledger.reading import KNOWN, UNREADABLE, SqliteView, known_of, unrea
 from defray.ledger.records import PURSES, Entry, Terms
 from defray.ledger.schema import STEPS, Step, recognise
 from defray.ledger.session import SqliteTransaction
+from defray.ledger.witness import Witness, check, older
 
 _PAGE: Final = 1000
 _TRIES: Final = 3
@@ -58,6 +59,7 @@ class SqliteLedger:
         self._file: files.Identity | None = None
         self._secret = b""
         self._memo = Memo()
+        self._witness: Witness | None = None
         try:
             with self._translated(), self._pool.lend() as sql:
                 recognise(sql, path, steps, write=writable)
@@ -76,16 +78,22 @@ class SqliteLedger:
         timeout: float = 30.0,
         mounts: Path = files.MOUNTS,
         steps: Sequence[Step] = STEPS,
+        witness: Path | None = None,
     ) -> Self:
-        """The ledger of a contract, made (mode 0600) where there is none.
+        """The ledger of a contract, made (mode 0600) where there is none; ``witness`` is the file that knows
+        its newest entry.
 
         Raises LedgerMismatch, naming each term and both its values, if the ledger was made under other
-        terms, and LedgerError where it cannot be kept safely.  Several processes may open a new path at
-        once: one makes the ledger, all use it.
+        terms, or if it has forgotten what its witness saw, and LedgerError where it cannot be kept safely.
+        Several processes may open a new path at once: one makes the ledger, all use it.
         """
         place = Path(os.path.realpath(path))
         files.refuse_network(place, mounts)
+        guard = None if witness is None else Witness(witness)
+        seen = None if guard is None else guard.seen()
         if not files.check_place(place):
+            if guard is not None and seen is not None:
+                raise older(place, guard.path, seen, None)
             create(place, terms, steps)
         ledger = cls(place, timeout=timeout, writable=True, steps=steps)
         try:
@@ -93,6 +101,9 @@ class SqliteLedger:
                 untouched = not any(view.spent(purse) for purse in PURSES)
                 peopled = bool(view.principals())
             compare(ledger.terms, terms, place, untouched=untouched, peopled=peopled)
+            if guard is not None:
+                check(ledger, place, guard, seen)
+                ledger._witness = guard
         except BaseException:
             ledger.close()
             raise
@@ -143,6 +154,7 @@ class SqliteLedger:
                 try:
                     yield transaction
                     accounts = transaction.accounts()
+                    spent = any(transaction.spent(purse) for purse in PURSES)
                 finally:
                     transaction.finish()
                 if transaction.spoiled:
@@ -156,6 +168,8 @@ class SqliteLedger:
                 self._leave(sql, "ROLLBACK")
                 raise
             self._memo.keep(*accounts)
+            if self._witness is not None and spent:
+                self._witness.see(transaction.seq, transaction.head)
 
     def entries(self, start: int = 1) -> Iterator[Entry]:
         """The log in order, from ``start`` to what was the newest entry at the first step."""

@@ -18,7 +18,6 @@ from defray import __version__
 from defray.access import Access
 from defray.errors import DefrayError
 from defray.service import asking, curating, following, problems, reading
-from defray.service.form import FORM
 from defray.service.frame import Bodies, Frame
 from defray.service.jobs import Job, Jobs
 from defray.service.limits import AtOnce, Buckets, Limits
@@ -88,7 +87,7 @@ def build(session: Session, access: Access, limits: Limits | None = None) -> Fas
     )
     app.state.service = service
     for part in (asking, following, reading, curating):
-        app.include_router(part.routes, dependencies=list(FORM))
+        app.include_router(part.routes)
     add_pages(app)
     return app
 

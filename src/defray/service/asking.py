@@ -15,12 +15,16 @@ from defray.access import Grant
 from defray.errors import BadInput
 from defray.service import documents
 from defray.service.auth import MayAsk, MayQuote
+from defray.service.form import Route
 from defray.service.jobs import Job
 from defray.service.models import AskBody, QuoteBody, QuotesBody
 from defray.service.parts import Here, RequestId, Service
 from defray.session import Session
 
-routes = APIRouter(prefix="/v1", tags=["ask"])
+routes = APIRouter(prefix="/v1", tags=["ask"], route_class=Route)
+
+FEW_ROWS = 100
+"""An answer of so many is spelled in less time than it takes to hand it to another thread."""
 
 Key = Annotated[
     str | None,
@@ -77,7 +81,10 @@ async def ask(
         headers = {"Location": f"/v1/jobs/{job.id}", "Preference-Applied": "respond-async"}
         return JSONResponse({"id": job.id, "state": "running", "progress": 0.0}, 202, headers)
     await asyncio.wrap_future(job.future)
-    return await run_in_threadpool(JSONResponse, job.outcome())
+    told = job.outcome()
+    if len(told["rows"]) <= FEW_ROWS:
+        return JSONResponse(told)
+    return await run_in_threadpool(JSONResponse, told)
 
 
 def price_of(here: Service, grant: Grant, body: QuoteBody) -> dict[str, Any]:

@@ -12,11 +12,12 @@ from defray.core.principals import Principal
 from defray.errors import BadInput
 from defray.service import documents
 from defray.service.auth import MayCurate
+from defray.service.form import Route
 from defray.service.metrics import CONTENT_TYPE
 from defray.service.models import AnalystBody, ChangeBody, Name, TokenBody
 from defray.service.parts import Here, Service
 
-routes = APIRouter(prefix="/v1", tags=["curate"])
+routes = APIRouter(prefix="/v1", tags=["curate"], route_class=Route)
 
 Named = Annotated[Name, Path()]
 TokenId = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]

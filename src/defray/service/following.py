@@ -10,10 +10,11 @@ from starlette.responses import JSONResponse, Response
 from defray.access import Grant
 from defray.service import documents, problems
 from defray.service.auth import MayFollow
+from defray.service.form import Route
 from defray.service.jobs import Job
 from defray.service.parts import Here
 
-routes = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+routes = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=Route)
 
 Id = Annotated[str, Path(pattern=r"^[0-9a-f]{24}$")]
 

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any
 
-from fastapi import Depends, Request
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from defray.core.brief import brief
 from defray.errors import BadInput
 
 
-def _only_json(request: Request) -> None:
+class Route(APIRoute):
+    """A route that looks at the form of a request before anything else."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+        known = frozenset(parameter.alias for parameter in self.dependant.query_params)
+
+        async def checked(request: Request) -> Response:
+            only_json(request)
+            only_known(request, known)
+            return await handle(request)
+
+        return checked
+
+
+def only_json(request: Request) -> None:
     """A body is JSON; curl and forms send another type unless told."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     sent = (
@@ -21,13 +38,9 @@ def _only_json(request: Request) -> None:
         raise HTTPException(415)
 
 
-def _only_known(request: Request) -> None:
+def only_known(request: Request, known: Collection[str]) -> None:
     """A parameter that is misspelt does not go unnoticed."""
-    known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
     for name in request.query_params:
         if name not in known:
             listed = f"there are {', '.join(sorted(known))}" if known else "leave it out"
             raise BadInput(f"there is no parameter {brief(ascii(name), 40)} here", hint=listed)
-
-
-FORM: Final = (Depends(_only_json), Depends(_only_known))

@@ -6,6 +6,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -32,13 +33,14 @@ class Frame:
         self, app: ASGIApp, metrics: Metrics, shown: Callable[[Scope, DefrayError], ASGIApp]
     ) -> None:
         self._app, self._metrics, self._shown = app, metrics, shown
+        self._process, self._number = secrets.token_hex(4), count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         given = Headers(scope=scope).get("x-request-id", "")
-        request_id = given if SANE.fullmatch(given) else secrets.token_hex(8)
+        request_id = given if SANE.fullmatch(given) else f"{self._process}{next(self._number):08x}"
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
         status, started = 0, time.perf_counter()

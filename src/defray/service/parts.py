@@ -30,11 +30,11 @@ class Service:
     sessions: Sessions
 
 
-def _service(request: Request) -> Service:
+async def _service(request: Request) -> Service:
     return cast(Service, request.app.state.service)
 
 
-def _request_id(request: Request) -> str:
+async def _request_id(request: Request) -> str:
     return cast(str, request.state.request_id)
 
 

@@ -14,11 +14,12 @@ from defray.access import Grant
 from defray.errors import BadInput, NotFound
 from defray.service import documents
 from defray.service.auth import Anyone, MayRead
+from defray.service.form import Route
 from defray.service.parts import Here, Service
 from defray.service.terms import contract_document, schema_document
 from defray.session import Session
 
-routes = APIRouter(prefix="/v1", tags=["read"])
+routes = APIRouter(prefix="/v1", tags=["read"], route_class=Route)
 
 Id = Annotated[
     str, Path(max_length=40, description="Of an ask, or of a row of its answer: 12 or 12.0")

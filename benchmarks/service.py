@@ -1,0 +1,220 @@
+"""``python -m benchmarks.service``: a served contract that is killed while many ask, and what is true then.
+
+Four analysts, one of whom cannot have much, ask through 32 connections: fresh questions, repeats and quotes.
+Every few seconds the server is killed (SIGKILL) and started again; what broke off is sent again with its key.
+Then the books are held against what the clients were told.  Rates are measured apart, without kills.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import cycle, islice
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.served import (
+    CLIENTS,
+    SHARES,
+    Kind,
+    Request,
+    Served,
+    Tally,
+    load,
+    mixed,
+    prepared,
+    questions,
+)
+from defray.config.opening import open_contract
+
+GOAL = 1500
+"""Repeats and quotes a second."""
+
+HOT = 100
+"""Questions that are repeated and quoted where rates are measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line: what was found, and whether it is as it should be (None: there is no goal)."""
+
+    what: str
+    found: str
+    goal: str = ""
+    met: bool | None = None
+
+
+def campaign(
+    contract: Path,
+    tokens: Mapping[str, str],
+    *,
+    asks: int,
+    kills: int,
+    seconds: float,
+    clients: int = CLIENTS,
+) -> tuple[Tally, int]:
+    """What clients saw of a server that is killed every so many seconds, and how often it was."""
+    served, over, killed = Served(contract), threading.Event(), 0
+
+    def killing() -> None:
+        nonlocal killed
+        while killed < kills and not over.wait(seconds):
+            served.kill()
+            killed += 1
+            served.start()
+
+    with served.running():
+        killer = threading.Thread(target=killing)
+        killer.start()
+        try:
+            tally = load(served, tokens, lambda so_far: mixed(asks, so_far), clients)
+        finally:
+            over.set()
+            killer.join()
+    return tally, killed
+
+
+def truths(contract: Path, tokens: Mapping[str, str], tally: Tally) -> Iterator[Figure]:
+    """What must be true after a campaign, whatever was killed."""
+    yield fact("requests that were never answered", len(tally.failed))
+    paid = {key: told for key, told in tally.answers.items() if told[1]["charged_rho"] > 0}
+    served = Served(contract)
+    with served.running():
+        again = load(served, tokens, lambda _: (asked for asked, _ in paid.values()))
+    changed = [key for key, (_, told) in paid.items() if again.answers[key][1] != told]
+    yield fact(
+        f"of {len(paid):,} answers paid for, answered otherwise when sent again", len(changed)
+    )
+    with open_contract(contract) as session:
+        report = session.audit()
+        yield fact(
+            f"faults that the audit found in {report.entries:,} entries", len(report.findings)
+        )
+        asks = Counter(ask["question"] for ask in session.history())
+        yield fact("keys paid twice", sum(count - 1 for count in asks.values()))
+        told = {document["question"] for _, document in paid.values()}
+        yield fact("answers paid for that are not in the ledger", len(told - set(asks)))
+        balance = session.balance()
+        yield Figure(
+            "rho spent of the contract",
+            f"{balance['spent_rho']:.6g} of {balance['rho']:g}",
+            "within it",
+            balance["spent_rho"] <= balance["rho"],
+        )
+        for account in balance["accounts"]:
+            spent, share = account["spent_rho"], SHARES[account["name"]] * balance["rho"]
+            yield Figure(
+                f"rho that {account['name']} spent of the share",
+                f"{spent:.6g} of {share:g}",
+                "within it",
+                spent <= share,
+            )
+
+
+def fact(what: str, wrong: int) -> Figure:
+    return Figure(what, f"{wrong:,}", "0", wrong == 0)
+
+
+def seen(tally: Tally, killed: int) -> Iterator[Figure]:
+    """What the clients saw."""
+    kinds = Counter(kind for kind, _ in tally.statuses.elements())
+    listed = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
+    yield Figure("requests answered", f"{tally.done:,} ({listed})")
+    refused = sum(n for (_, status), n in tally.statuses.items() if status != 200)
+    yield Figure("of them refused, the share being spent", f"{refused:,}")
+    yield Figure("kills", f"{killed:,}")
+    yield Figure("sent again", f"{tally.retries:,}")
+    yield Figure(
+        "seconds, all requests a second", f"{tally.elapsed:.0f}, {tally.done / tally.elapsed:.0f}"
+    )
+    for kind, taken in tally.seconds.items():
+        if taken:
+            yield Figure(f"p50 / p99 of a {kind} meanwhile", percentiles(taken))
+
+
+def rates(support: str, fresh: int, requests: int) -> Iterator[Figure]:
+    """Requests a second of each kind, without kills."""
+    with tempfile.TemporaryDirectory() as folder:
+        contract, tokens = prepared(Path(folder), support)
+        names, served = [name for name, share in SHARES.items() if share > 0.1], Served(contract)
+
+        def sent(kind: Kind, asked: Sequence[str], round_: str) -> Tally:
+            key = f"{round_}-{{}}" if kind != "quote" else ""
+            requests = [
+                Request(kind, names[i % len(names)], sql, key.format(i))
+                for i, sql in enumerate(asked)
+            ]
+            return load(served, tokens, lambda _: iter(requests))
+
+        with served.running():
+            first = [*islice(questions(2), fresh)]
+            yield rate(support, "fresh", sent("fresh", first, "first"))
+            hot = [sql for sql in first[:HOT] for _ in names]
+            sent("repeat", hot, "second")  # whoever did not pay has it noted once
+            many = [*islice(cycle(hot), requests)]
+            for kind in ("repeat", "quote"):
+                yield rate(support, kind, sent(kind, many, f"rate-{kind}"))
+
+
+def rate(support: str, kind: Kind, tally: Tally) -> Figure:
+    found = tally.done / tally.elapsed
+    goal = "" if kind == "fresh" else f">= {GOAL:,}"
+    wrong = sum(n for (_, status), n in tally.statuses.items() if status != 200)
+    told = f"{found:,.0f}/s; p50 / p99 {percentiles(tally.seconds[kind])}"
+    return Figure(
+        f'{kind} a second, support = "{support}"',
+        told + (f"; {wrong} refused" if wrong else ""),
+        goal,
+        found >= GOAL if goal else None,
+    )
+
+
+def percentiles(seconds: Sequence[float]) -> str:
+    inorder = sorted(seconds)
+    half, most = (inorder[min(int(len(inorder) * p), len(inorder) - 1)] for p in (0.5, 0.99))
+    return f"{half * 1000:.1f} / {most * 1000:.1f} ms"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--asks", type=int, default=20_000, help="requests of the campaign")
+    parser.add_argument("--kills", type=int, default=20, help="at most so many")
+    parser.add_argument("--seconds", type=float, default=5.0, help="between two kills")
+    parser.add_argument("--support", choices=("exact", "linear"), default="exact")
+    parser.add_argument("--json", action="store_true")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        contract, tokens = prepared(Path(folder), chosen.support)
+        tally, killed = campaign(
+            contract, tokens, asks=chosen.asks, kills=chosen.kills, seconds=chosen.seconds
+        )
+        figures = [*seen(tally, killed), *truths(contract, tokens, tally)]
+    for support, fresh in (("exact", 600), ("linear", 60)):
+        figures += rates(support, fresh, 6000)
+    if chosen.json:
+        print(json.dumps([asdict(figure) for figure in figures], indent=1))
+    else:
+        show(figures)
+    return 0 if all(figure.met is not False for figure in figures) else 1
+
+
+def show(figures: Sequence[Figure]) -> None:
+    table = Table(title="A served contract, killed while many ask", title_justify="left")
+    for name in ("what", "found", "goal", "met"):
+        table.add_column(name, overflow="fold")
+    for figure in figures:
+        met = {None: "", True: "yes", False: "NO"}[figure.met]
+        table.add_row(figure.what, figure.found, figure.goal, met)
+    Console(width=130).print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

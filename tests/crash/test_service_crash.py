@@ -1,0 +1,31 @@
+"""A real server, killed while many ask, and started again: nobody pays twice, nothing told is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.served import prepared
+from benchmarks.service import campaign, truths
+
+pytestmark = pytest.mark.crash
+
+
+def stormy(folder: Path, support: str, *, asks: int, kills: int, seconds: float) -> None:
+    contract, tokens = prepared(folder, support)
+    tally, killed = campaign(contract, tokens, asks=asks, kills=kills, seconds=seconds, clients=16)
+    assert tally.done == asks, tally.failed
+    assert killed > 0
+    wrong = [figure for figure in truths(contract, tokens, tally) if not figure.met]
+    assert not wrong
+
+
+def test_a_server_that_is_killed_while_many_ask(tmp_path: Path):
+    stormy(tmp_path, "exact", asks=150, kills=3, seconds=0.3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("support", ["exact", "linear"])
+def test_a_server_that_is_killed_again_and_again(tmp_path: Path, support: str):
+    stormy(tmp_path, support, asks=1500, kills=12, seconds=2)
