@@ -209,3 +209,10 @@ def test_a_fault_of_the_service_itself_is_an_incident(
         told = problem(house.client.get("/v1/broken"), 500, "internal-error")
     assert told["incident"] in caplog.text
     assert "Mary" not in caplog.text + str(told)
+
+
+def test_numbers_of_hundreds_of_digits_are_refused_by_their_field(calm: House):
+    for name in ("within", "max_rho", "confidence"):
+        body = {"sql": COUNT, "within": 50, name: 10**400}
+        told = problem(calm.send("ana", "POST", "/ask", body), 422, "bad-input")
+        assert name in str(told)

@@ -295,6 +295,7 @@ class _Replay:
                         self.seq,
                         f"what is kept as paid {where} from the {purse} purse is not what the log says",
                     )
+        self._compare_shadows()
         if known == self.known:
             return
         for key in sorted(known.keys() | self.known.keys()):
@@ -302,6 +303,20 @@ class _Replay:
                 self.report(
                     self.seq, f"what is kept as known of {key.hex()} is not what the log says"
                 )
+
+    def _compare_shadows(self) -> None:
+        """No cell has paid more for an analyst than for the shadow."""
+        from defray.support.room import between
+
+        epoch = self.epoch
+        for name, account in self.accounts.items():
+            if "/" not in name or name.endswith("/alone"):
+                continue
+            alone = self.accounts.get(f"{name}/alone", Account())
+            paid, bound = (a.charges(lambda: unpaid_in(epoch)) for a in (account, alone))
+            charges, cap = between(paid, bound)
+            if charges.exact and charges.worst() > cap:
+                self.report(self.seq, f"a cell has paid more for {name} than the share alone would")
 
 
 def audit(

@@ -16,7 +16,8 @@ _NUMBER = {"anyOf": [{"type": "number"}, {"type": "string"}]}
 
 def _number(value: Any) -> Any:
     written = type(value) is str and value.isascii()
-    if not written and not (type(value) in (int, float) and math.isfinite(value)):
+    whole = type(value) is int and abs(value) < 10**300
+    if not written and not whole and not (type(value) is float and math.isfinite(value)):
         raise ValueError('must be a number, or a text such as "2%"')
     return value
 
