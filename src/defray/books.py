@@ -14,7 +14,7 @@ from defray.core.contract import RELATION, Contract
 from defray.core.domain import Domain
 from defray.core.target import Within, parse_confidence, parse_goal, precision_for, two_sided
 from defray.core.zcdp import epsilon_for
-from defray.entitled import account_told
+from defray.entitled import account_told, unassigned
 from defray.errors import TargetError
 from defray.ledger.audit import AuditReport, Derived, Disagrees, audit
 from defray.ledger.records import PURSES, Epoch, Release
@@ -55,6 +55,7 @@ def balance(
         # Nothing is told apart where nothing was spent.
         apart = contract.support == "linear" and spent["answer"]
         paid = _charges(contract, view, domain) if apart or by else None
+        reserve = unassigned(ledger.terms, view)
         accounts = [account_told(ledger.terms, view, p) for p in view.principals().values()]
     caps = {p: rho_of(ledger.terms.caps[p], total) for p in PURSES}
     held = sum((p.holds for p in promises if p.kept), Fraction(0))
@@ -77,7 +78,7 @@ def balance(
     if account is not None:
         out["account"], left = account, Fraction(account["remaining_rho"])
     elif told:
-        out["accounts"] = told
+        out["accounts"], left = told, reserve
     out |= {
         "counts_left": {
             "within": str(goal),

@@ -46,6 +46,14 @@ def _others(purse: Purse, names: list[str], view: View) -> Charges:
     return type(whole)(whole.atoms, whole.charge_by).plus(rest)
 
 
+def unassigned(terms: Terms, view: View) -> Fraction:
+    """What the dearest cell has left for answers that no analyst's share holds, in rho."""
+    if not view.principals().assigned:
+        return rho_of(terms.caps["answer"] - view.spent("answer"), terms.rho)
+    paid, cap = unassigned_charges(terms, view)["answer"], unassigned_caps(terms, view)["answer"]
+    return rho_of(max(cap - paid.worst(), 0), terms.rho)
+
+
 def check_share(terms: Terms, view: View, principal: Principal) -> None:
     """Raises BadInput where an analyst's share, once it is given, takes what was spent for nobody's share, or
     is less than what its analyst would have used alone."""

@@ -74,8 +74,12 @@ class Shadows:
 
 def check_sharing(contract: Contract, principals: Principals) -> None:
     """Raises ContractError where a contract's budget cannot be shared as its ledger says it is."""
-    if not principals.assigned:
-        return
+    if principals.assigned:
+        check_shareable(contract)
+
+
+def check_shareable(contract: Contract) -> None:
+    """Raises ContractError where no analyst can have a share of a contract's budget."""
     if contract.promises:
         cure = "remove [[promise]], or set all shares to 0: defray analyst share NAME 0"
         message = "a budget that analysts have shares of cannot hold promises back as well"
@@ -131,6 +135,13 @@ class Shares:
         if not exists:
             paid = {p: of_any_cell(charges, self._contract) for p, charges in paid.items()}
         return Room(paid, caps)
+
+    def of_nobody(self, moment: Moment, view: View) -> Moment:
+        """A moment of an ask that no analyst's share pays for."""
+        if not view.principals().assigned:
+            return moment
+        cap = rho_of(unassigned_caps(self._terms, view)["answer"], self._terms.rho)
+        return replace(moment, scarcity=replace(moment.scarcity, cap=cap), reserve=True)
 
     def shadow(self, overlap: Overlap, view: View, version: int, owner: Principal) -> Overlap:
         """What an analyst would know and may pay alone."""

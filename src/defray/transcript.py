@@ -119,7 +119,7 @@ class Transcript:
         funds = self._funds(answerable, ceiling, charged)
         moment = Moment(version, held, funds, scarcity, view.closed, overlap)
         if owner is None:
-            return moment
+            return self._shares.of_nobody(moment, view)
         return replace(moment, share=self._shares.share(view, ask, owner, moment, shadow))
 
     def _overlap(self, view: View, version: int, scanned: Collection[Axes] | None) -> Overlap:

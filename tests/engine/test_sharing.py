@@ -224,3 +224,14 @@ def test_an_audit_finds_who_was_charged_beyond_the_shadow(tmp_path, monkeypatch)
         report = session.audit()
         assert not report.ok
         assert "more for answer/ann" in str(report.findings[0])
+
+
+def test_what_is_nobodys_share_is_told_apart(tmp_path):
+    with shared(tmp_path, ann=0.5, bob=0.25) as session:
+        session.on_behalf_of("ann").ask(COUNT.format(">= 40"), within=40)
+        told = session.balance(within=50)
+        assert [a["name"] for a in told["accounts"]] == ["ann", "bob"]
+        fits = told["counts_left"]["number"]
+        assert fits == int(0.005 / ((1.959963984540054 / 50) ** 2 / 2))
+        with pytest.raises(BudgetRefused, match=r"of the reserve's 0\.005 rho"):
+            session.ask("SELECT COUNT(*) FROM people WHERE sex = 'F'", within=15)

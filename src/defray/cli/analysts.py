@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
 
-from defray.access import FOREVER, Access, newcomer, scopes_for
+from defray.access import FOREVER, Access, newcomer, parse_share, scopes_for
 from defray.cli.answers import new_table
 from defray.cli.app import Json, Named, contract_of
 from defray.cli.books import existing, ledger_of
@@ -20,6 +20,7 @@ from defray.core.numbers import show_number
 from defray.core.principals import Principal
 from defray.errors import BadInput
 from defray.ledger.beside import Token
+from defray.shares import check_shareable
 from defray.standing import check_promises
 
 _UNITS: Final = {"h": 3600, "d": 86400, "w": 604800}
@@ -64,6 +65,8 @@ def add(
     try:
         check_promises(terms, ledger)
         access = Access(ledger)
+        if share is not None and parse_share(share):
+            check_shareable(terms)
         access.add(name, role, share)
         _tell_token(access, *access.issue(name, chosen, lasting))
     finally:
@@ -114,6 +117,8 @@ def share(
     json: Json = False,
 ) -> None:
     """Give an analyst another share of the contract."""
+    if parse_share(share):
+        check_shareable(contract_of(contract))
     with _access(contract) as access:
         changed = access.set_share(name, share)
         left = show_number(access.reserve())

@@ -232,11 +232,17 @@ def show_balance(b: Mapping[str, Any]) -> None:
         )
     if "by" in b:
         _show_strip(b["by"], b["answer"]["cap_rho"])
-    left = b["counts_left"]
+    for a in b.get("accounts", ()):
+        state = "" if a["active"] else " (suspended)"
+        say(
+            f"  {a['name']}{state} has {a['share']:g} of it: paid {rho(a['spent_rho'])} of "
+            f"{rho(a['cap_rho'])}, {rho(a['remaining_rho'])} remain; {rho(a['saved_rho'])} saved"
+        )
+    left, where = b["counts_left"], " in the reserve" if "accounts" in b else ""
     if not b["closed"]:
         say(
             f"about {left['number']:,} more fresh counts within {left['within']} at "
-            f"{percent(left['confidence'])} fit; what is already known stays free"
+            f"{percent(left['confidence'])} fit{where}; what is already known stays free"
         )
     if "scarcity" in b:
         pace = b["scarcity"]
@@ -359,7 +365,7 @@ def show_audit(audit: Mapping[str, Any]) -> None:
 
 
 def show_accepted(found: Mapping[str, Any]) -> None:
-    for a in found["accepted_older"]:
+    for a in found.get("accepted_older", ()):
         say(
             f"on {a['at']} a ledger of {a['entries']} entries was accepted though one of "
             f"{a['instead_of']['entries']} had been seen: what that one spent is not counted here",

@@ -41,7 +41,9 @@ def refusal_of(
     best = best_goals(ask, moment) if search else None
     regional, share = moment.overlap is not None, moment.share
     if needed > funds.answer and not rationed.price.step.fits:
-        whose = ("the contract", "contract") if share is None else (share.name, "share")
+        whose = ("the reserve", "reserve") if moment.reserve else ("the contract", "contract")
+        if share is not None:
+            whose = share.name, "share"
         cap = (moment if share is None else share.alone).scarcity.cap
         return over_budget(ask, needed, funds.answer, cap, best, whose=whose, regional=regional)
     if share is not None:

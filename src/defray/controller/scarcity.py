@@ -82,6 +82,7 @@ class Moment:
     closed: bool
     overlap: Overlap | None = None
     share: Share | None = None
+    reserve: bool = False
 
     def same(self, other: Moment) -> bool:
         """Whether nothing was learned or spent in between that a price rests on."""

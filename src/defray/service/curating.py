@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 from starlette.responses import JSONResponse, Response
 
+from defray.access import parse_share
 from defray.core.principals import Principal
 from defray.errors import BadInput
 from defray.service import documents
@@ -16,6 +17,7 @@ from defray.service.form import Route
 from defray.service.metrics import CONTENT_TYPE
 from defray.service.models import AnalystBody, ChangeBody, Name, TokenBody
 from defray.service.parts import Here, Service
+from defray.shares import check_shareable
 
 routes = APIRouter(prefix="/v1", tags=["curate"], route_class=Route)
 
@@ -37,6 +39,8 @@ def analysts(grant: MayCurate, here: Here) -> Response:
     summary="Add a principal",
 )
 def add(body: AnalystBody, grant: MayCurate, here: Here) -> Response:
+    if body.share is not None and parse_share(body.share):
+        check_shareable(here.session.contract)
     made = here.access.add(body.name, body.role, body.share)
     headers = {"Location": f"/v1/analysts/{made.name}"}
     return JSONResponse(_told(here, made), 201, headers)
@@ -106,6 +110,8 @@ def changed(here: Service, name: str, body: ChangeBody) -> Principal:
     """A principal after a change of share, or once suspended or resumed."""
     principal: Principal | None = None
     if body.share is not None:
+        if parse_share(body.share):
+            check_shareable(here.session.contract)
         principal = here.access.set_share(name, body.share)
     if body.active is not None:
         principal = (here.access.resume if body.active else here.access.suspend)(name)
