@@ -70,8 +70,10 @@ def _mixture(
 ) -> Purchase | None:
     """What to draw in place of the question itself for ``part`` quanta, where that brings every cell at least
     as far: all cells reach the same share of what they wanted."""
-    if held.overlap is None or whole.given:
-        return None
+    if held.overlap is None or whole.given or ask.weighed:
+        return (
+            None  # where a diagnostic comes first, it is quoted what the question itself would get
+        )
     block, known = ask.compiled.blocks[whole.block], held.known[whole.block]
     wanted = {i: p for i, p in enumerate(whole.precisions) if p is not None}
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from defray.controller.ask import Ask, Funds, Held
 from defray.core.allocate import residual
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from defray.support.drawn import Drawn
     from defray.support.overlap import Overlap
     from defray.support.planned import Planned
+
+
+UNLIKE: Final = 1e4
+"""Where targets differ by more than this, in variance, a mixture is tried out before it is bought."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ def cheapest(
         charge = rest.dearest(block, draws)
         charges = tuple(charge if i in missing else 0 for i in range(len(block.keys)))
         found = Purchase(at, 0, none, none, charges, purse, draws=draws, itself=itself)
-    if not doubted:
+    if not (doubted or held.overlap.in_doubt(block, max(asked.values()), UNLIKE)):
         return found
     own = held.own[at] if held.own else held.known[at]
     sure = residual_of(at, block, asked, own, funds, purse, given=False)

@@ -34,7 +34,7 @@ from defray.support.promised import SPACE
 from defray.support.room import Room
 from defray.support.view.answer import combined
 from defray.support.view.certificate import Certificate, known
-from defray.support.view.state import State
+from defray.support.view.state import ROUGH, State
 
 ROUNDING: Final = 2e-6
 """The part of a standard deviation that a new measurement may be off by besides its noise."""
@@ -230,7 +230,7 @@ class Overlap:
             return False
         return self.planning(listed).room.sound
 
-    def in_doubt(self, block: Block, precision: Fraction) -> bool:
+    def in_doubt(self, block: Block, precision: Fraction, by: float = ROUGH) -> bool:
         """Whether precisions differ so much, this one included, that floats may not hold what follows.
         What is promised is bought as it was promised."""
         if self.promised(block, {0: precision}) is not None:
@@ -240,7 +240,7 @@ class Overlap:
             *(self.promised_view(block, n)[1] for n in self._classes(block)),
         ]
         states = (self.state(block, axes) for axes in views if axes is not None)
-        return any(s.count and s.rough_with(float(1 / precision)) for s in states)
+        return any(s.count and s.rough_with(float(1 / precision), by) for s in states)
 
     # -- what would be known --------------------------------------------------------------------------
 

@@ -214,9 +214,9 @@ class State:
         last = max(first, math.ceil(high) - WIDTH)
         return tuple((10.0**k, 10.0 ** (k + WIDTH)) for k in range(first, last + STEP, STEP))
 
-    def rough_with(self, target: float) -> bool:
-        """Whether targets differ too much for floats, this variance included."""
-        return max(self.loosest, target) > ROUGH * min(self.tightest, target)
+    def rough_with(self, target: float, by: float = ROUGH) -> bool:
+        """Whether targets differ too much for floats, or ``by`` so much, this variance included."""
+        return max(self.loosest, target) > by * min(self.tightest, target)
 
     @property
     def mixed(self) -> bool:
