@@ -180,14 +180,8 @@ class Shares:
             left = {purse: caps[purse] - bound[purse].worst() for purse in PURSES}
         else:
             left = shadow.answerable(ask.compiled.blocks)
-        answer, diagnostic = (max(rho_of(left[p], contract.rho), Fraction(0)) for p in PURSES)
-        funds = replace(
-            moment.funds,
-            answer=answer,
-            diagnostic=diagnostic,
-            ceiling=None,
-            charged=Fraction(0),
-        )
+        funds = replace(moment.funds, ceiling=None, charged=Fraction(0))
+        funds = funds.leaving({p: rho_of(left[p], contract.rho) for p in PURSES})
         scarcity = replace(moment.scarcity, cap=rho_of(caps["answer"], contract.rho))
         there = replace(
             moment,

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from defray.core.contract import Purse
+from defray.core.contract import PURSES, Purse
 from defray.core.numbers import show_number
 from defray.core.target import Goal, Relative, Spend, Within
 from defray.core.validity import DEFAULT, Validity
@@ -202,6 +202,11 @@ class Funds:
     m_floor: Fraction | None = None
     n_max: int | None = None
     weighs: bool = False
+
+    def leaving(self, left: Mapping[Purse, Fraction]) -> Funds:
+        """The same where so much is left of each purse; never less than nothing."""
+        answer, diagnostic = (max(left[purse], Fraction(0)) for purse in PURSES)
+        return replace(self, answer=answer, diagnostic=diagnostic)
 
     def left(self, purse: Purse) -> Fraction:
         """What is left in a purse."""

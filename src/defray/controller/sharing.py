@@ -6,13 +6,13 @@ the share.  What all know is kept above what every shadow knows, so that
 
 * no analyst is answered less precisely than alone, and
 * no cell has paid more for an analyst than for the shadow; what it has paid less are the *savings*, from
-which
-  questions may be answered that the share alone could not.
+  which questions may be answered that the share alone could not.
 
 Bought is the cheapest of what is missing publicly, and what the shadow's releases say beyond that; where
 the two together are too dear, the latter first and then, from savings, the rest.  Nothing that is known
 publicly is bought for the shadow's sake: then it stays as it is, unless all of its releases are held
-already."""
+already.
+"""
 
 from __future__ import annotations
 
@@ -65,12 +65,7 @@ class Share:
             overlap = replace(overlap, room=Room(paid, caps))
             left = overlap.answerable(ask.compiled.blocks)
             held = replace(moment.held, overlap=overlap)
-        funds = replace(
-            moment.funds,
-            answer=max(rho_of(left["answer"], total), Fraction(0)),
-            diagnostic=max(rho_of(left["diagnostic"], total), Fraction(0)),
-        )
-        return held, funds
+        return held, moment.funds.leaving({p: rho_of(q, total) for p, q in left.items()})
 
     def after(
         self, ask: Ask, moment: Moment, moves: Sequence[Planned], bought: Sequence[Planned]
@@ -90,16 +85,14 @@ class Share:
             overlap = held.overlap.planning(moves)
             held = held.with_overlap(ask.compiled, overlap)
             quanta = overlap.answerable(ask.compiled.blocks)
-            left = [rho_of(quanta[p], alone.funds.total) for p in PURSES]
+            left = {p: rho_of(quanta[p], alone.funds.total) for p in PURSES}
         else:
-            left = [
-                alone.funds.left(p)
+            left = {
+                p: alone.funds.left(p)
                 - rho_of(bound[p].worst() - self.bound[p].worst(), alone.funds.total)
                 for p in PURSES
-            ]
-        answer, diagnostic = (max(rho, Fraction(0)) for rho in left)
-        funds = replace(alone.funds, answer=answer, diagnostic=diagnostic)
-        there = replace(alone, held=held, funds=funds, overlap=held.overlap)
+            }
+        there = replace(alone, held=held, funds=alone.funds.leaving(left), overlap=held.overlap)
         return replace(self, alone=there, bound=bound, paid=paid(self.paid, bought))
 
 
@@ -209,9 +202,7 @@ def _left(ask: Ask, after: Held, funds: Funds, step: Step) -> Funds:
     else:
         quanta = overlap.answerable(ask.compiled.blocks)
         left = {p: rho_of(quanta[p], total) for p in PURSES}
-    nothing = Fraction(0)
-    answer, diagnostic = (max(left[p], nothing) for p in PURSES)
-    return replace(funds, answer=answer, diagnostic=diagnostic)
+    return funds.leaving(left)
 
 
 def _payable(step: Step, funds: Funds) -> bool:
