@@ -96,6 +96,13 @@ class Engine:
                 self._quotes.keep(now, key, quotes)
         return list(quotes)
 
+    def moment(self) -> tuple[str, int]:
+        """The log's head and the data version: while these stay, the same question from the same principal
+        has the same price and, where it is free, the same answer."""
+        fingerprint = self._source.fingerprint()
+        with self.ledger.view() as view:
+            return view.head, self.transcript.version(view, fingerprint)
+
     def ask(
         self,
         sql: str,

@@ -201,6 +201,20 @@ class Session:
             self.quote_all(listed, **wished(arguments))
         return [self.ask(sql, among=listed, **arguments) for sql in listed]
 
+    @shielded
+    def moment(self) -> tuple[str, int]:
+        """The head of the log and the data version.  While they stay, a quote is as it was, and so is an
+        answer that is free, to whoever got it."""
+        return self._engine.moment()
+
+    @shielded
+    def kept(self, key: str) -> bool:
+        """Whether something was paid for under this key, on behalf of whoever asks here."""
+        if self._name is None:
+            return False
+        with self._engine.ledger.view() as view:
+            return view.answered(self._name, key) is not None
+
     def on_behalf_of(self, name: str) -> Session:
         """The same contract for one principal of its ledger: an analyst's account pays, and sees the own
         asks.  Closing it does nothing."""

@@ -18,6 +18,7 @@ from defray import __version__
 from defray.access import Access
 from defray.errors import DefrayError
 from defray.service import asking, curating, following, problems, reading
+from defray.service.again import Again
 from defray.service.frame import Bodies, Frame
 from defray.service.jobs import Job, Jobs
 from defray.service.limits import AtOnce, Buckets, Limits
@@ -75,7 +76,11 @@ def build(session: Session, access: Access, limits: Limits | None = None) -> Fas
         redirect_slashes=False,
         lifespan=lifespan,
         telemetry=SILENT,
-        middleware=[Middleware(Frame, metrics, _fault), Middleware(Bodies, limits.body_bytes)],
+        middleware=[
+            Middleware(Frame, metrics, _fault),
+            Middleware(Bodies, limits.body_bytes),
+            Middleware(Again, service),
+        ],
         exception_handlers=cast(
             "dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]]",
             {

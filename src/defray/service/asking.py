@@ -17,7 +17,7 @@ from defray.service import documents
 from defray.service.auth import MayAsk, MayQuote
 from defray.service.form import Route
 from defray.service.jobs import Job
-from defray.service.models import AskBody, QuoteBody, QuotesBody
+from defray.service.models import KEY, AskBody, QuoteBody, QuotesBody
 from defray.service.parts import Here, RequestId, Service
 from defray.session import Session
 
@@ -30,7 +30,7 @@ Key = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
-        pattern=r"^[!-~]{1,128}$",
+        pattern=KEY.pattern,
         description="Asked again under the same key, a request is answered as before, whatever broke off.",
     ),
 ]

@@ -65,7 +65,8 @@ class Frame:
             self._told(scope, state, status, time.perf_counter() - started)
 
     def _told(self, scope: Scope, state: dict[str, Any], status: int, seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", UNKNOWN)
+        found = state.get("route") or getattr(scope.get("route"), "path", None)
+        route = str(found or UNKNOWN)
         method = scope["method"] if scope["method"] in METHODS else "other"
         grant = state.get("grant")
         event(

@@ -157,6 +157,14 @@ class Jobs:
         job.stop.set()
         return job
 
+    def at_work(self, principal: str, key: str) -> bool:
+        """Whether an ask of this principal is at work under that key."""
+        with self._lock:
+            return any(
+                job.key == key and job.principal == principal and job.state == "running"
+                for job in self._jobs.values()
+            )
+
     def running(self) -> int:
         with self._lock:
             return sum(job.state == "running" for job in self._jobs.values())

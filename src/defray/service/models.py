@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+import re
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from defray.arguments import WISHED
 from defray.core.canonical import canonical
 from defray.core.principals import Role, Scope
+
+KEY: Final = re.compile(r"^[!-~]{1,128}$")
+"""Idempotency keys."""
 
 _NUMBER = {"anyOf": [{"type": "number"}, {"type": "string"}]}
 
