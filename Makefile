@@ -22,6 +22,9 @@ help:
 demo: $(VENV)/.base
 	@$(BIN)/defray demo
 
+# The tests start hundreds of interpreters, which shall keep what they compiled.
+test test-all: export PYTHONDONTWRITEBYTECODE =
+
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from defray.core.answer import DRY_RUN, Answer
-from defray.errors import BadInput, BudgetRefused, Cancelled, DefrayError, LedgerError
+from defray.errors import (
+    BadInput,
+    BudgetRefused,
+    Cancelled,
+    DefrayError,
+    Forbidden,
+    LedgerError,
+)
 from defray.session import Session
 from tests.strategies import conditions
 from tests.tables import open_session, people, write_contract
@@ -201,3 +208,15 @@ def test_whatever_can_be_asked_can_be_tried(tmp_path: Path, condition: str):
     with open_session(contract) as session:
         made = session.ask(sql, within={"count": 3, "avg_free": 9, "avg_a": 0.25}, dry_run=True)
     assert made.met and len(made) == 3 * 3 * 5
+
+
+def test_what_remains_is_the_callers_and_nobody_else_may(tmp_path: Path):
+    from defray.access import Access
+
+    with people(tmp_path, "rho = 1", 2_000) as session:
+        Access(session._engine.ledger).add("ana", share="1/4")
+        whole = session.ask(QUESTIONS[0], within=50, dry_run=True).remaining_rho
+        ana = session.on_behalf_of("ana").ask(QUESTIONS[0], within=50, dry_run=True)
+        assert whole == pytest.approx(0.75) and ana.remaining_rho == pytest.approx(0.25)
+        with pytest.raises(Forbidden):
+            session.on_behalf_of("nobody").ask(QUESTIONS[0], within=50, dry_run=True)

@@ -19,6 +19,7 @@ from defray.errors import TargetError
 from defray.ledger.audit import AuditReport, Derived, Disagrees, audit
 from defray.ledger.records import PURSES, Epoch, Release
 from defray.ledger.store import Ledger, View
+from defray.ledger.witness import accepted
 from defray.logbook import Logged, derived_fields, releases
 from defray.policy.choices import GATES
 from defray.standing import lapsed, standings
@@ -222,7 +223,7 @@ def run_audit(ledger: Ledger, contract: Contract | None = None) -> AuditReport:
             newest.append(Logged(body["seq"], release))
         return Derived(keys, paid_by(release, domain, rho))
 
-    report = audit(ledger, derive)
+    report = replace(audit(ledger, derive), accepted=tuple(accepted(ledger)))
     if contract is None or not newest:
         return report
     from defray.claims import unfounded

@@ -14,7 +14,6 @@ from hashlib import sha256
 from typing import Any, Final
 
 from defray.controller.goals import Wish
-from defray.core.amounts import rho_of
 from defray.core.answer import DRY_RUN, Answer, Row
 from defray.core.canonical import canonical
 from defray.data.counted import CountedSource
@@ -38,23 +37,26 @@ def dry_run(
     *,
     max_rho: Any = None,
     control: Control | None = None,
+    name: str | None = None,
 ) -> Answer:
-    """What :meth:`Engine.ask` would give in shape, columns and accuracy, with made-up values.
+    """What :meth:`Engine.ask` would give the principal of that ``name`` in shape, columns and accuracy, with
+    made-up values.
 
-    Raises QueryError or TargetError as an ask does, and Cancelled; ``max_rho`` is never exceeded.
+    Raises QueryError or TargetError as an ask does, Forbidden for who may not ask now, and Cancelled;
+    ``max_rho`` is never exceeded.
     """
+    with engine.ledger.view() as view:
+        left = engine.transcript.left(view, name)
     ask = engine.prepare(sql, wish)
     for other in among:
         engine.prepare(other, wish)
     ceiling_of(max_rho)
-    contract, ledger = engine.contract, engine.ledger
+    contract = engine.contract
     seed = sha256(canonical([contract.table, contract.domain.to_json(), ask.text])).digest()
     question, cells = ask.compiled.question, ask.compiled.cells
     source = made_up(contract.domain, question, cells, seed, contract.n_max)
     answer = _answered(engine, source, sql, wish, seed, control)
-    with ledger.view() as view:
-        left = ledger.terms.caps["answer"] - view.spent("answer")
-    return _marked(answer, float(rho_of(left, contract.rho)))
+    return _marked(answer, float(left))
 
 
 def _answered(

@@ -120,6 +120,34 @@ class Engine:
         Raises QueryError or TargetError (bad input), BudgetRefused, MaxRhoRefused, TooFewRows or
         TooManyLooks (refused), DataError and LedgerError.
         """
+        answer = self._answered(sql, wish, among, max_rho, control, caller)
+        assert answer is not None
+        return answer
+
+    def known(
+        self,
+        sql: str,
+        wish: Wish,
+        *,
+        among: Sequence[str] = (),
+        max_rho: Any = None,
+        caller: Caller | None = None,
+    ) -> Answer | None:
+        """What :meth:`ask` answers where that is free; None where something would have to be bought.  Reads
+        no row.  Raises as :meth:`ask` does, but nothing is refused here."""
+        return self._answered(sql, wish, among, max_rho, None, caller, buy=False)
+
+    def _answered(
+        self,
+        sql: str,
+        wish: Wish,
+        among: Sequence[str],
+        max_rho: Any,
+        control: Control | None,
+        caller: Caller | None,
+        *,
+        buy: bool = True,
+    ) -> Answer | None:
         ask = self._asked(sql, wish, among)
         ceiling, name = ceiling_of(max_rho), None if caller is None else caller.name
         key, lost = (sql, wish, tuple(among), ceiling, name), False
@@ -135,6 +163,8 @@ class Engine:
                     return known
                 moment = self.transcript.moment(ask, view, version, ceiling, name=name)
             decision = decide(ask, moment)
+            if not buy and not decision.estimate.free:
+                return None
             if moment.closed and not decision.estimate.free:
                 raise closed()
             rationed = decision.rationed

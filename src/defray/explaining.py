@@ -37,7 +37,8 @@ def explain(
     book, last = _read(contract, ledger, _seq_of(name), str(name))
     if owner is not None and last.release.by != owner:
         raise NotFound(
-            f"you asked nothing under the id {name!s:.40}", hint="see your history for the ids"
+            f"you paid for nothing under the id {name!s:.40}",
+            hint="your history has the ids; what was free to you rests on others' questions",
         )
     this = last.release.ask
     bought = [one for one in book.logged.values() if one.release.ask == this]
@@ -58,7 +59,7 @@ def _seq_of(name: Any) -> int:
     if not (seq.isascii() and seq.isdecimal()) or (dot and not place.isdecimal()) or len(seq) > 18:
         raise NotFound(
             f"{name!s:.40} is no id of an answer",
-            hint="an id is a number, as defray history shows it",
+            hint="an id is a number, as the history shows it",
         )
     return int(seq)
 
@@ -78,7 +79,7 @@ def _read(contract: Contract, ledger: Ledger, wanted: int, name: str) -> tuple[L
             ask = body["ask"], body["version"]
     if ask is None:
         raise NotFound(
-            f"nothing was released under the id {name:.40}", hint="see defray history for the ids"
+            f"nothing was released under the id {name:.40}", hint="see the history for the ids"
         )
     made = Domain.from_json(domain or ())
     of_then = claimed_under(Release.from_json(bodies[-1][1]), replace(contract, domain=made))

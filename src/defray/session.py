@@ -181,13 +181,48 @@ class Session:
         if flag("dry_run", dry_run):
             from defray.dry import dry_run as dry
 
-            return dry(self._engine, asked, wish, others, max_rho=max_rho, control=control)
-        caller = None
-        if self._name is not None:
-            caller = Caller(self._name, key, request or digest(asked.encode()))
+            return dry(
+                self._engine,
+                asked,
+                wish,
+                others,
+                max_rho=max_rho,
+                control=control,
+                name=self._name,
+            )
+        caller = self._caller(asked, key, request)
         return self._engine.ask(
             asked, wish, among=others, max_rho=max_rho, control=control, caller=caller
         )
+
+    @shielded
+    def known(
+        self,
+        sql: str,
+        *,
+        within: Any = None,
+        confidence: Any = None,
+        rho: Any = None,
+        max_rho: Any = None,
+        simultaneous: bool | None = None,
+        snap: str | None = None,
+        validity: str | None = None,
+        among: Sequence[str] | None = None,
+        key: str | None = None,
+        request: str | None = None,
+    ) -> Answer | None:
+        """What :meth:`ask` answers where that is free; None where something would have to be bought.  No row
+        is read.  Arguments as in :meth:`ask`."""
+        wish = Wish.of(within, confidence, rho, simultaneous, snap, validity)
+        others = () if among is None else questions_of("among", among)
+        asked = question_of(sql)
+        caller = self._caller(asked, key, request)
+        return self._engine.known(asked, wish, among=others, max_rho=max_rho, caller=caller)
+
+    def _caller(self, asked: str, key: str | None, request: str | None) -> Caller | None:
+        if self._name is None:
+            return None
+        return Caller(self._name, key, request or digest(asked.encode()))
 
     def ask_all(self, questions: Sequence[str], **arguments: Any) -> list[Answer]:
         """Answer several questions that are planned together: ``arguments`` as in :meth:`ask`, for each.

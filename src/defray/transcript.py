@@ -151,6 +151,12 @@ class Transcript:
             weighs=self._weights is not None,
         )
 
+    def left(self, view: View, name: str | None) -> Fraction:
+        """What the dearest cell has left for answers, in rho, to whoever asks.  Raises Forbidden for who may
+        not ask now."""
+        owner = self._shares.owner(view, name)
+        return rho_of(self._shares.left(view, owner)["answer"], self._contract.rho)
+
     def _wanted(self, view: View, seq: int) -> Fraction | None:
         """What the arrival of that seq needed; None if there is none."""
         return Fraction(view.arrival(seq).residual) if seq else None

@@ -74,6 +74,7 @@ def test_the_papers_two_queries(bare: Any) -> None:
     assert spent["SA"] == spent["BP"] == pytest.approx(1.7)
 
 
+@pytest.mark.slow
 def test_every_policy_and_every_generator_by_name(bare: Any) -> None:
     found = bare("simulate", "--generate", "burst:n=9", "--rho", "1", "--policy", "all", "--json")
     assert list(by_policy(found.json)) == list(SCHEMES)

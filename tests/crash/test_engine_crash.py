@@ -114,7 +114,7 @@ def campaign(folder: Path, rounds: int, seed: int) -> None:
 
 @pytest.mark.crash
 def test_killed_at_every_stage(tmp_path: Path):
-    campaign(tmp_path, 20, seed=1)
+    campaign(tmp_path, 12, seed=1)
 
 
 @pytest.mark.crash

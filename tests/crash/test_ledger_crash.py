@@ -110,7 +110,7 @@ def rounds(kind: str, folder: Path, count: int) -> None:
 
 
 def test_killed_at_random(kind: str, tmp_path: Path) -> None:
-    rounds(kind, tmp_path, 40)
+    rounds(kind, tmp_path, 24)
 
 
 @pytest.mark.slow

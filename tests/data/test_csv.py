@@ -99,7 +99,7 @@ PIECES = (
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     st.lists(st.binary(max_size=40) | st.lists(st.sampled_from(PIECES)).map(b"".join), max_size=6),

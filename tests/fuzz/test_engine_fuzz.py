@@ -140,9 +140,9 @@ def test_the_columns_are_the_fuzzers() -> None:
 
 
 def test_generated_texts_get_right_answers_or_typed_refusals(tmp_path: Path) -> None:
-    seen = campaign(tmp_path, "engine", 300)
-    assert seen["compared"] > 10, seen
-    assert seen["query-refused"] > 25, seen
+    seen = campaign(tmp_path, "engine", 150)
+    assert seen["compared"] > 5, seen
+    assert seen["query-refused"] > 12, seen
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return counted
 
-    for method in (Session.ask, Session.quote):
+    for method in (Session.known, Session.quote):
         monkeypatch.setattr(Session, method.__name__, counting(method))
     return reached
 

@@ -11,6 +11,7 @@ import pytest
 
 from defray.errors import NotFound, Throttled
 from defray.service.jobs import Job, Jobs
+from defray.service.lanes import Lane
 from defray.service.limits import Limits
 from tests.service.conftest import COUNT, House
 from tests.tables import open_session, write_contract, write_people
@@ -107,11 +108,13 @@ class Bench:
 
     def __init__(self, **limits: Any) -> None:
         self.now, self.go, self.ended = 0.0, Event(), list[Job]()
-        self.jobs = Jobs(Limits(**limits), self.ended.append, lambda: self.now)
+        held = Limits(**limits)
+        lanes = Lane("look", held.looks), Lane("ask", held.scans)
+        self.jobs = Jobs(held, self.ended.append, *lanes, lambda: self.now)
 
-    def start(self, who: str = "ana", work: Any = None, **more: Any) -> Job:
+    def start(self, who: str = "ana", work: Any = None, look: Any = None, **more: Any) -> Job:
         given = {"request_id": "r", "digest": "d", "kept": True, **more}
-        return self.jobs.start(who, work or self.wait, **given)
+        return self.jobs.start(who, look or (lambda: None), work or self.wait, **given)
 
     def wait(self, job: Job) -> dict[str, Any]:
         while not self.go.wait(0.01):
@@ -148,6 +151,31 @@ def test_jobs_are_forgotten_after_their_time_and_beyond_their_number():
     bench.now = 101
     with pytest.raises(NotFound):
         bench.jobs.find("ana", third.id)
+    bench.jobs.close(1)
+
+
+def test_what_is_known_does_not_wait_for_what_is_bought():
+    bench = Bench(scans=1)
+    bought = bench.start()
+    known = bench.start(look=lambda: {"known": True})
+    known.future.result()
+    assert (known.state, known.answer, bought.state) == ("done", {"known": True}, "running")
+    bench.go.set()
+    bought.future.result()
+    assert bought.answer == {"stopped": False}
+    bench.jobs.close(1)
+
+
+def test_what_is_wrong_is_told_by_the_first_look():
+    def wrong() -> None:
+        raise NotFound("no such thing", hint="look elsewhere")
+
+    bench = Bench()
+    job = bench.start(look=wrong)
+    job.future.result()
+    assert job.state == "failed"
+    with pytest.raises(NotFound):
+        job.outcome()
     bench.jobs.close(1)
 
 

@@ -43,6 +43,15 @@ def test_a_token_becomes_a_cookie_that_no_script_and_no_other_site_can_use(house
     assert len(cookie.value) == 43
 
 
+def test_somebody_who_just_came_has_done_nothing_wrong(house: House):
+    stranger = Visitor(house)
+    first = stranger.get("/")
+    assert first.status_code == 401 and "<h1>Sign in</h1>" in first.text
+    assert "not signed in" not in first.text
+    stranger.client.cookies.set("defray", "x" * 43)
+    assert "not signed in" in stranger.get("/").text
+
+
 @pytest.mark.parametrize("home", ["https://defray.example", "http://defray.example"])
 def test_beyond_this_machine_the_cookie_travels_encrypted_only(house: House, home: str):
     door = Visitor(house, home).get("/sign-in")

@@ -63,7 +63,7 @@ budgets = st.builds(
 )
 
 
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(workloads(), budgets, st.floats(0.05, 2), st.integers(0, 9))
 def test_no_scheme_spends_more_than_there_is_or_does_better_than_the_optimum(
     asked: Workload, budget: Budget, factor: float, seed: int
@@ -100,7 +100,7 @@ def _before(asked: Workload, support: np.ndarray) -> np.ndarray:
     return np.array(before)
 
 
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(workloads(), st.floats(1 + 1e-9, 3))
 def test_a_feasible_workload_costs_what_the_offline_planner_pays(
     asked: Workload, factor: float
@@ -113,7 +113,7 @@ def test_a_feasible_workload_costs_what_the_offline_planner_pays(
         assert found.spent == pytest.approx(cost, rel=1e-12)
 
 
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(workloads(), st.floats(1 + 1e-9, 3))
 def test_pricing_from_scratch_pays_every_satisfied_repeat_again(
     asked: Workload, factor: float

@@ -31,7 +31,7 @@ from defray.errors import LedgerError
 from defray.ledger.beside import Token
 from defray.ledger.records import PURSES, Arrival, Entry, Epoch, Known, Purse, Terms
 from defray.ledger.store import Ledger
-from defray.ledger.witness import Witness, accept, accepted
+from defray.ledger.witness import Witness, accept
 from defray.standing import check_promises, standings
 from defray.transcript import terms_of
 
@@ -397,8 +397,7 @@ def read_history(contract: Contract, *, refresh: bool = False) -> list[dict[str,
 
 def read_audit(contract: Contract) -> dict[str, Any]:
     with existing(contract) as ledger:
-        found = books.run_audit(ledger, contract).to_dict()
-        return {**found, "accepted_older": accepted(ledger)}
+        return books.run_audit(ledger, contract).to_dict()
 
 
 def accept_older(contract: Contract) -> dict[str, Any]:

@@ -87,7 +87,7 @@ class Finding:
 class AuditReport:
     """What a replay found.  ``spent`` is in quanta and ``rho`` the same in rho, both as replayed;
     ``versions`` is how much of it each data version with releases added.  ``head`` is the hash of the newest
-    entry and commits to the whole log."""
+    entry and commits to the whole log; ``accepted`` is when an older ledger was accepted in its place."""
 
     findings: tuple[Finding, ...]
     entries: int
@@ -98,6 +98,7 @@ class AuditReport:
     versions: Mapping[int, Mapping[Purse, int]]
     head: str
     closed: bool
+    accepted: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -114,6 +115,7 @@ class AuditReport:
             "spent_rho": {purse: float(spent) for purse, spent in self.rho.items()},
             "head": self.head,
             "closed": self.closed,
+            "accepted_older": [dict(each) for each in self.accepted],
         }
 
 

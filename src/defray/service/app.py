@@ -21,6 +21,7 @@ from defray.service import asking, curating, following, problems, reading
 from defray.service.again import Again
 from defray.service.frame import Bodies, Frame
 from defray.service.jobs import Job, Jobs
+from defray.service.lanes import Lane
 from defray.service.limits import AtOnce, Buckets, Limits
 from defray.service.logs import event
 from defray.service.metrics import Metrics
@@ -49,11 +50,13 @@ def build(session: Session, access: Access, limits: Limits | None = None) -> Fas
     """The application over a contract at work.  Closing it ends what runs, not the session."""
     limits = limits or Limits()
     metrics = Metrics()
+    looks, scans = Lane("look", limits.looks), Lane("ask", limits.scans)
     service = Service(
         session=session,
         access=access,
         limits=limits,
-        jobs=Jobs(limits, _ended(metrics)),
+        jobs=Jobs(limits, _ended(metrics), looks, scans),
+        looks=looks,
         metrics=metrics,
         asks=Buckets(limits.asks_per_second, limits.asks_burst),
         reads=Buckets(limits.reads_per_second, limits.reads_burst),
@@ -65,6 +68,8 @@ def build(session: Session, access: Access, limits: Limits | None = None) -> Fas
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         await run_in_threadpool(service.jobs.close, limits.grace_seconds)
+        for lane in (looks, scans):
+            await run_in_threadpool(lane.close)
 
     app = FastAPI(
         title="Defray",

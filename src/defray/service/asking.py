@@ -44,8 +44,9 @@ Prefer = Annotated[
     responses=documents.described(documents.Quote, 404, 409),
     summary="What a question would cost",
 )
-def quote(body: QuoteBody, grant: MayQuote, here: Here) -> Response:
-    return JSONResponse(price_of(here, grant, body))
+async def quote(body: QuoteBody, grant: MayQuote, here: Here) -> Response:
+    price = here.looks.submit(grant.principal.name, lambda: price_of(here, grant, body))
+    return JSONResponse(await asyncio.wrap_future(price))
 
 
 @routes.post(
@@ -102,21 +103,27 @@ def begin(
     most = here.limits.ask_seconds
     timeout = most if body.timeout is None else min(body.timeout, most)
 
+    session = here.session.on_behalf_of(name)
+    arguments = {**body.arguments(), "max_rho": body.max_rho, "request": digest}
+
+    def look() -> dict[str, Any] | None:
+        answer = None if body.dry_run else session.known(body.sql, **arguments, key=key)
+        return None if answer is None else answer.to_dict()
+
     def work(job: Job) -> dict[str, Any]:
-        answer = here.session.on_behalf_of(name).ask(
+        return session.ask(
             body.sql,
-            **body.arguments(),
+            **arguments,
             key=None if body.dry_run else key,
-            request=digest,
-            max_rho=body.max_rho,
             timeout=timeout,
             progress=job.advance,
             cancelled=job.stop.is_set,
             dry_run=body.dry_run,
-        )
-        return answer.to_dict()
+        ).to_dict()
 
-    return here.jobs.start(name, work, request_id=request_id, digest=digest, key=key, kept=kept)
+    return here.jobs.start(
+        name, look, work, request_id=request_id, digest=digest, key=key, kept=kept
+    )
 
 
 def _check_length(here: Service, questions: Sequence[str]) -> None:

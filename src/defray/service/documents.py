@@ -236,6 +236,9 @@ class Audit(BaseModel):
     ok: bool
     findings: list[Any]
     head: str
+    accepted_older: list[dict[str, Any]] = Field(
+        description="When an older ledger was accepted: what a newer one spent is not counted."
+    )
 
 
 EVERYWHERE: Final = (401, 403, 413, 415, 422, 429, 500, 503)

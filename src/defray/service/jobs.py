@@ -1,5 +1,6 @@
-"""Asks at work: every ask is a job on a bounded pool of threads, whether its caller waits or asks later.
+"""Asks at work: every ask is a job, whether its caller waits or asks later.
 
+One lane looks whether the answer is known, which takes little; what must be bought waits in another.
 What was paid for is durable before a job knows of it, so a job that is lost with its process loses nothing:
 asked again, the question is free.
 """
@@ -9,19 +10,23 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from threading import Event, Lock
 from typing import Any, Literal
 
 from defray.errors import BadInput, Cancelled, DefrayError, NotFound, Throttled
+from defray.service.lanes import Lane
 from defray.service.limits import Limits
 from defray.session import incident_of
 
 State = Literal["running", "done", "failed", "cancelled"]
 
+Look = Callable[[], dict[str, Any] | None]
+"""The answer's document, where it is free; it may raise."""
+
 Work = Callable[["Job"], dict[str, Any]]
-"""What a job does: it returns the answer's document or raises."""
+"""What a job does otherwise: it returns the answer's document or raises."""
 
 BUSY_SECONDS = 2
 
@@ -59,16 +64,18 @@ class Job:
 
 
 class Jobs:
-    """The jobs of all principals.  ``ended`` is told of each that ends."""
+    """The jobs of all principals, on two lanes.  ``ended`` is told of each that ends."""
 
     def __init__(
         self,
         limits: Limits,
         ended: Callable[[Job], None],
+        looks: Lane,
+        scans: Lane,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._limits, self._ended, self._clock = limits, ended, clock
-        self._pool = ThreadPoolExecutor(limits.scans, thread_name_prefix="defray-ask")
+        self._looks, self._scans = looks, scans
         self._lock = Lock()
         self._jobs: dict[str, Job] = {}
         self._closing = False
@@ -76,6 +83,7 @@ class Jobs:
     def start(
         self,
         principal: str,
+        look: Look,
         work: Work,
         *,
         request_id: str,
@@ -109,25 +117,39 @@ class Jobs:
                 secrets.token_hex(12), principal, request_id, key, digest, kept, self._clock()
             )
             self._jobs[job.id] = job
-            self._pool.submit(self._run, job, work)
+        self._looks.submit(principal, lambda: self._look(job, look, work))
         return job
 
-    def _run(self, job: Job, work: Work) -> None:
-        try:
-            self._work(job, work)
-            self._ended(job)
-        finally:
-            job.future.set_result(None)  # whoever waits goes on, whatever happened
+    def _look(self, job: Job, look: Look, work: Work) -> None:
+        """Answer what is known; hand on what has to be bought."""
+        self._do(job, lambda: look())
+        if job.answer is None and job.error is None:
+            self._scans.submit(job.principal, lambda: self._work(job, work))
+        else:
+            self._end(job)
 
     def _work(self, job: Job, work: Work) -> None:
+        self._do(job, lambda: work(job))
+        self._end(job)
+
+    def _do(self, job: Job, part: Look) -> None:
         try:
             if job.stop.is_set():
                 raise Cancelled("the ask was cancelled", hint="nothing was spent")
-            job.answer = work(job)
+            job.answer = part()
         except DefrayError as error:
             job.error = error
         except Exception as fault:
             job.error = incident_of(fault)
+
+    def _end(self, job: Job) -> None:
+        try:
+            self._settle(job)
+            self._ended(job)
+        finally:
+            job.future.set_result(None)  # whoever waits goes on, whatever happened
+
+    def _settle(self, job: Job) -> None:
         with self._lock:
             match job.error:
                 case None:
@@ -183,7 +205,7 @@ class Jobs:
             futures = [job.future for job in self._jobs.values()]
         wait(futures, timeout=seconds)
         self.stop_all()
-        self._pool.shutdown(wait=True)
+        wait(futures)
 
     def _forget(self) -> None:
         """Drop what ended too long ago; the lock is held."""

@@ -29,6 +29,7 @@ class Limits:
     reads_burst: int = 100
     reads_at_once: int = 8
     scans: int = 4
+    looks: int = 2
     asks_at_once: int = 8
     jobs_kept: int = 16
     job_seconds: float = 3600.0

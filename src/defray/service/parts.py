@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 
 from defray.access import Access
 from defray.service.jobs import Jobs
+from defray.service.lanes import Lane
 from defray.service.limits import AtOnce, Buckets, Limits
 from defray.service.metrics import Metrics
 from defray.service.pages.sessions import Sessions
@@ -23,6 +24,7 @@ class Service:
     access: Access
     limits: Limits
     jobs: Jobs
+    looks: Lane
     metrics: Metrics
     asks: Buckets
     reads: Buckets

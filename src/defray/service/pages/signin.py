@@ -75,15 +75,22 @@ MayRead = Annotated[Visitor, visiting("read")]
 MayCurate = Annotated[Visitor, visiting("curate")]
 
 
+def known(request: Request) -> bool:
+    """Whether a browser says that it is, or was, signed in."""
+    return bool(request.cookies.get(_named(request, COOKIE)))
+
+
 @routes.get("/sign-in")
 def sign_in_page(request: Request) -> Response:
     return door(request)
 
 
 def door(request: Request, error: DefrayError | None = None) -> Response:
-    """The page to sign in at, with why it is shown."""
+    """The page to sign in at, with why it is shown; somebody who just came has done nothing wrong."""
     value = secrets.token_urlsafe(32)
-    problem = None if error is None else problems.document(error, request.state.request_id)
+    problem = None
+    if error is not None and (request.method == "POST" or known(request)):
+        problem = problems.document(error, request.state.request_id)
     response = page(
         request,
         "sign_in.html",

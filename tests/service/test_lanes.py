@@ -1,0 +1,103 @@
+"""Whoever has least at work is next; nobody holds all threads."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from threading import Event, Lock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from defray.service.lanes import Lane
+
+
+class Bench:
+    """Work that lasts until it is let go, and the order in which it began."""
+
+    def __init__(self, threads: int) -> None:
+        self.lane, self.lock = Lane("test", threads), Lock()
+        self.begun: list[str] = []
+        self.seen: dict[str, Event] = {}
+        self.go: dict[str, Event] = {}
+        self.done: dict[str, Future[str]] = {}
+
+    def submit(self, who: str, name: str) -> None:
+        self.seen[name], self.go[name] = Event(), Event()
+        self.done[name] = self.lane.submit(who, lambda: self.work(name))
+
+    def work(self, name: str) -> str:
+        with self.lock:
+            self.begun.append(name)
+        self.seen[name].set()
+        assert self.go[name].wait(10)
+        return name
+
+    def let(self, name: str) -> None:
+        assert self.seen[name].wait(10)
+        self.go[name].set()
+        assert self.done[name].result(10) == name
+
+
+def test_one_principal_leaves_a_thread_to_the_others():
+    bench = Bench(3)
+    for name in ("a1", "a2", "a3", "a4"):
+        bench.submit("ana", name)
+    bench.submit("ben", "b1")
+    assert bench.seen["b1"].wait(10)
+    assert sorted(bench.begun) == ["a1", "a2", "b1"]
+    for name in ("a1", "a2", "a3", "a4", "b1"):
+        bench.let(name)
+    bench.lane.close()
+
+
+def test_whoever_has_least_at_work_is_next():
+    bench = Bench(2)
+    for who in ("ana", "ben"):
+        for n in (1, 2, 3):
+            bench.submit(who, f"{who}{n}")
+    bench.submit("cem", "cem1")
+    assert bench.seen["ana1"].wait(10) and bench.seen["ben1"].wait(10)
+    bench.let("ana1")
+    assert bench.seen["cem1"].wait(
+        10
+    )  # neither ana, who has waited longest, nor ben, who has one at work
+    assert sorted(bench.begun) == ["ana1", "ben1", "cem1"]
+    for name in ("ben1", "cem1", "ana2", "ben2", "ana3", "ben3"):
+        bench.let(name)
+    bench.lane.close()
+
+
+def test_what_work_raises_is_raised_where_it_is_waited_for():
+    lane = Lane("test", 1)
+
+    def wrong() -> None:
+        raise ValueError("wrong")
+
+    failed = lane.submit("ana", wrong)
+    with pytest.raises(ValueError, match="wrong"):
+        failed.result(10)
+    assert lane.submit("ana", lambda: 5).result(10) == 5
+    lane.close()
+
+
+def test_closing_waits_for_what_is_at_work_and_cancels_the_rest():
+    bench = Bench(1)
+    bench.submit("ana", "one")
+    bench.submit("ana", "two")
+    assert bench.seen["one"].wait(10)
+    bench.go["one"].set()
+    bench.go["two"].set()
+    bench.lane.close()
+    assert bench.done["one"].result(10) == "one"
+    assert bench.done["two"].cancelled() or bench.done["two"].result(10) == "two"
+
+
+@given(
+    st.integers(1, 4), st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), max_size=40)
+)
+def test_all_work_is_done_once_with_its_own_result(threads: int, asked: list[tuple[str, int]]):
+    lane = Lane("test", threads)
+    futures = [lane.submit(who, lambda n=n: n * n) for who, n in asked]
+    assert [future.result(10) for future in futures] == [n * n for _, n in asked]
+    lane.close()
