@@ -1,4 +1,4 @@
-"""``python -m benchmarks [asks] [sharing] [transcript] [source] [views]``."""
+"""``python -m benchmarks [asks] [service] [sharing] [transcript] [source] [views] ...``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ TITLES = {
     "scarcity": "A scarce budget in any order of arrivals",
     "scarcity_engine": "The same gates on the real engine",
     "sharing": "Several analysts on one budget",
+    "service": "Requests a second over HTTP",
     "asks": "Fresh asks against the same SQL in raw DuckDB",
     "source": "Scans alone",
     "marginals": "Overlapping marginals against a certified bound",

@@ -151,8 +151,8 @@ class Client:
         self._served = served
         self._socket: socket.socket | None = None
 
-    def send(self, sent: bytes) -> tuple[int, dict[str, Any]]:
-        """The status and the document.  OSError where the connection breaks."""
+    def send(self, sent: bytes) -> tuple[int, bytes]:
+        """The status and the body.  OSError where the connection breaks."""
         try:
             if self._socket is None:
                 self._socket = socket.create_connection(("127.0.0.1", self._served.port), 30)
@@ -163,7 +163,7 @@ class Client:
             self.close()
             raise
 
-    def _received(self, connection: socket.socket) -> tuple[int, dict[str, Any]]:
+    def _received(self, connection: socket.socket) -> tuple[int, bytes]:
         got = b""
         while b"\r\n\r\n" not in got:
             got += _some(connection)
@@ -171,7 +171,7 @@ class Client:
         length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0])
         while len(body) < length:
             body += _some(connection)
-        return int(head[9:12]), json.loads(body)
+        return int(head[9:12]), body
 
     def close(self) -> None:
         if self._socket is not None:
@@ -188,20 +188,25 @@ def _some(connection: socket.socket) -> bytes:
 
 @dataclass
 class Tally:
-    """What all clients saw.  ``answers`` are those of asks, by key, with what was asked."""
+    """What all clients saw.  ``answers`` are those of asks, by key, with what was asked, as they came."""
 
     statuses: Counter[tuple[Kind, int]] = field(default_factory=Counter)
     retries: int = 0
     seconds: dict[Kind, list[float]] = field(
         default_factory=lambda: {"fresh": [], "repeat": [], "quote": []}
     )
-    answers: dict[str, tuple[Request, dict[str, Any]]] = field(default_factory=dict)
+    answers: dict[str, tuple[Request, bytes]] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
     elapsed: float = 0.0
 
     @property
     def done(self) -> int:
         return sum(self.statuses.values())
+
+    @property
+    def documents(self) -> dict[str, tuple[Request, dict[str, Any]]]:
+        """The answers, read."""
+        return {key: (asked, json.loads(body)) for key, (asked, body) in self.answers.items()}
 
 
 def questions(seed: int) -> Iterator[str]:
@@ -258,15 +263,15 @@ def load(
         while True:
             started = time.perf_counter()
             try:
-                status, document = client.send(sent)
+                status, body = client.send(sent)
             except OSError:
-                status, document = 0, {}
+                status, body = 0, b""
             if status in (200, 409, 422):
                 break
             retries += 1
             if time.perf_counter() - began > PATIENCE:
                 with lock:
-                    tally.failed.append(f"{status} {document} for {request}")
+                    tally.failed.append(f"{status} {body.decode()} for {request}")
                 return
             time.sleep(0.05)
         with lock:
@@ -274,7 +279,7 @@ def load(
             tally.retries += retries
             tally.seconds[request.kind].append(time.perf_counter() - started)
             if request.key and status == 200:
-                tally.answers[request.key] = request, document
+                tally.answers[request.key] = request, body
 
     began = time.perf_counter()
     threads = [threading.Thread(target=work) for _ in range(clients)]

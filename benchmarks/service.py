@@ -33,6 +33,7 @@ from benchmarks.served import (
     prepared,
     questions,
 )
+from benchmarks.table import Line
 from defray.config.opening import open_contract
 
 GOAL = 1500
@@ -85,11 +86,12 @@ def campaign(
 def truths(contract: Path, tokens: Mapping[str, str], tally: Tally) -> Iterator[Figure]:
     """What must be true after a campaign, whatever was killed."""
     yield fact("requests that were never answered", len(tally.failed))
-    paid = {key: told for key, told in tally.answers.items() if told[1]["charged_rho"] > 0}
+    paid = {key: told for key, told in tally.documents.items() if told[1]["charged_rho"] > 0}
     served = Served(contract)
     with served.running():
         again = load(served, tokens, lambda _: (asked for asked, _ in paid.values()))
-    changed = [key for key, (_, told) in paid.items() if again.answers[key][1] != told]
+    said = again.documents
+    changed = [key for key, (_, told) in paid.items() if said[key][1] != told]
     yield fact(
         f"of {len(paid):,} answers paid for, answered otherwise when sent again", len(changed)
     )
@@ -162,6 +164,15 @@ def rates(support: str, fresh: int, requests: int) -> Iterator[Figure]:
             many = [*islice(cycle(hot), requests)]
             for kind in ("repeat", "quote"):
                 yield rate(support, kind, sent(kind, many, f"rate-{kind}"))
+
+
+def lines() -> list[Line]:
+    """Requests a second, each kind of support."""
+    found = [*rates("exact", 300, 6000), *rates("linear", 60, 6000)]
+    return [
+        Line(f.what, f.found, f"{CLIENTS} clients at once", "", f.goal, f.met is not False)
+        for f in found
+    ]
 
 
 def rate(support: str, kind: Kind, tally: Tally) -> Figure:
