@@ -18,6 +18,7 @@ from defray import errors
 from defray.errors import DefrayError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from defray.core.answer import Answer, Quote, Row
@@ -40,7 +41,7 @@ def open(path: str | Path = "contract.toml") -> Session:
 
 def connect(
     url: str,
-    token: str,
+    token: str | Callable[[], str],
     *,
     timeout: float = 30.0,
     retries: int = 4,
@@ -48,6 +49,7 @@ def connect(
 ) -> Client:
     """A contract that is served elsewhere (``defray serve``), with the methods of a local one.
 
+    ``token`` may be a function that gives one, called for each request: tokens of an OIDC issuer expire.
     ``timeout`` (s) is for one exchange over the network, ``retries`` how often a request is sent again.  A
     token over plain http, beyond this machine, needs ``insecure=True``.  Raises
     :class:`~defray.errors.BadInput`; nothing is sent yet.

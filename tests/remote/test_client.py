@@ -244,6 +244,27 @@ def test_a_closed_contract_and_a_wrong_token(house: StandIn, client: Client):
     assert no.value.message == "no token"
 
 
+def test_a_function_gives_the_token_of_each_request(house: StandIn, client: Client):
+    house.before += [hang_up, says(503)]
+    given = iter(["first", "second", TOKEN])
+    with defray.connect(house.url, lambda: next(given)) as renewing:
+        assert renewing.quote(COUNT, within=40).fits
+    shown = [headers["authorization"].split()[1] for _, _, headers, _ in house.seen]
+    assert shown == ["first", "second", TOKEN]
+
+
+@pytest.mark.parametrize("given", [None, "", "two\nlines", 5])
+def test_a_function_that_gives_no_token_leaves_the_key_of_an_ask(house: StandIn, given: Any):
+    with defray.connect(house.url, lambda: given) as client, pytest.raises(Unreachable) as lost:
+        client.ask(COUNT, within=40)
+    assert "the function that gives the token" in str(lost.value)
+    with defray.connect(house.url, lambda: 1 // 0) as client, pytest.raises(Unreachable) as lost:
+        client.ask(COUNT, within=40)
+    assert "raised ZeroDivisionError" in str(lost.value)
+    assert lost.value.context["idempotency_key"]
+    assert house.seen == []
+
+
 @pytest.mark.parametrize(
     ("url", "token"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ WISHES = (
 
 
 def connect(
-    contract: str | Path | Session | Client, token: str | None = None, **wish: Any
+    contract: str | Path | Session | Client,
+    token: str | Callable[[], str] | None = None,
+    **wish: Any,
 ) -> Connection:
     """Connect to a contract file, to the address of a service (with a ``token``), or to a session or client
     that is open already and stays so.

@@ -14,7 +14,7 @@ from defray.arguments import flag, guarded, question_of, questions_of, seconds, 
 from defray.core.answer import Answer, Quote
 from defray.errors import BadInput, NotFound, Unreachable
 from defray.remote.problems import error_of
-from defray.remote.transport import Reply, Transport
+from defray.remote.transport import Reply, Token, Transport
 
 PATIENCE: Final = 600.0
 """How long, in seconds, an ask without a timeout of its own waits for its answer."""
@@ -31,7 +31,7 @@ class Client:
 
     ``timeout`` (s) is for one exchange over the network; ``retries`` is how often a request is sent again
     where the connection failed or the service asks to wait.  An ask keeps its key through all of them, so it
-    is paid for once.  Safe to share between threads.
+    is paid for once.  ``token`` may be a function, called for each request.  Safe to share between threads.
 
     Every method raises the errors of :class:`~defray.session.Session`, and Unauthorized, Forbidden,
     Throttled, or :class:`~defray.errors.Unreachable`.
@@ -40,7 +40,7 @@ class Client:
     def __init__(
         self,
         url: str,
-        token: str,
+        token: Token,
         *,
         timeout: float = 30.0,
         retries: int = 4,

@@ -13,7 +13,7 @@ import secrets
 import ssl
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -32,6 +32,9 @@ LONGEST_PAUSE: Final = 60.0
 GATEWAY: Final = (502, 504)
 HANG_UPS: Final = (RemoteDisconnected, ConnectionResetError, BrokenPipeError)
 
+Token = str | Callable[[], str]
+"""A token, or a function that gives one that works now."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -46,12 +49,12 @@ class Transport:
     """Connections to one service, kept open between requests.  Safe to share between threads."""
 
     def __init__(
-        self, url: str, token: str, *, timeout: float, retries: int, insecure: bool
+        self, url: str, token: Token, *, timeout: float, retries: int, insecure: bool
     ) -> None:
         self._place = _place(url, insecure)
         self.url = self._place.geturl().rstrip("/")
+        self._token = token if callable(token) else _token(token)
         self._headers = {
-            "Authorization": f"Bearer {_token(token)}",
             "Accept": "application/json, application/problem+json",
             "User-Agent": "defray",
         }
@@ -84,6 +87,7 @@ class Transport:
             error: DefrayError
             pause: float | None = None
             try:
+                sent["Authorization"] = self._authorization()
                 reply = self._exchanged(method, path, content, sent, wait)
             except ssl.SSLCertVerificationError:
                 error = self._unreachable("its certificate is not trusted")
@@ -97,6 +101,17 @@ class Transport:
             if pause is None or pause > LONGEST_PAUSE or tries > self._retries:
                 raise error
             time.sleep(pause)
+
+    def _authorization(self) -> str:
+        """The header that shows the token.  Where a function should give it and does not, the service is
+        out of reach: so an ask that was sent before keeps its key."""
+        if isinstance(self._token, str):
+            return f"Bearer {self._token}"
+        try:
+            return f"Bearer {_token(self._token())}"
+        except Exception as fault:
+            why = f"the function that gives the token raised {type(fault).__name__}"
+        raise self._unreachable(why)
 
     def close(self) -> None:
         while self._idle:
@@ -191,7 +206,9 @@ def _loopback(host: str) -> bool:
 
 def _token(token: Any) -> str:
     if not (isinstance(token, str) and token and token.isascii() and token.isprintable()):
-        raise BadInput("the token is no token", hint="a token begins with dfy_, in one line")
+        raise BadInput(
+            "the token is no token", hint="a token is one line of visible ASCII characters"
+        )
     return token
 
 
