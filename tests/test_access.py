@@ -288,3 +288,26 @@ def test_no_token_is_kept_or_told(tmp_path: Path, caplog: pytest.LogCaptureFixtu
         assert not any(secret in text for text in told)
         for file in tmp_path.iterdir():
             assert secret.encode() not in file.read_bytes()
+
+
+def test_who_is_vouched_for_elsewhere_may_do_what_the_role_and_the_scopes_allow(access: Access):
+    ana = next(principal for principal in access.analysts() if principal.name == "ana")
+    assert access.vouched("ana") == Grant(ana, frozenset(("ask", "quote", "read")), None)
+    for name, scopes, may in (
+        ("ana", ["read", "curate", "everything"], {"read"}),
+        ("ana", [], set()),
+        ("cora", ["curate"], {"curate"}),
+    ):
+        grant = access.vouched(name, scopes)
+        assert grant is not None and grant.scopes == may
+    access.suspend("ana")
+    assert access.vouched("ana") is None
+    assert access.vouched("nobody") is None
+    access.resume("ana")
+    access.issue("ana")
+    grant = access.vouched("ana")
+    assert grant is not None
+    with pytest.raises(
+        Unauthorized
+    ):  # it is no token of the ledger's, of which there is a newer one
+        access.again(grant)

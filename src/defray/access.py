@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -38,11 +38,11 @@ _ASK_THE_CURATOR: Final = "ask the curator for a token: defray analyst rotate NA
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a token that works stands for."""
+    """What a token that works stands for; ``token_id`` is None where it is none of this ledger."""
 
     principal: Principal
     scopes: frozenset[Scope]
-    token_id: str
+    token_id: str | None
 
     def require(self, scope: Scope) -> None:
         """Raises Forbidden unless the token has the scope."""
@@ -87,8 +87,21 @@ class Access:
             raise Unauthorized("this token is unknown", hint=_ASK_THE_CURATOR)
         return self._grant(kept, principals)
 
+    def vouched(self, name: str, scopes: Collection[str] | None = None) -> Grant | None:
+        """The grant of a principal for whom another authority speaks: all that the role may do, or what of it
+        is among ``scopes``.  None where nobody of that name is there and active."""
+        with self._ledger.view() as view:
+            principal = view.principals().get(name)
+        if principal is None or not principal.active:
+            return None
+        allowed = scopes_for(principal.role, None)
+        if scopes is not None:
+            allowed = frozenset(scope for scope in allowed if scope in scopes)
+        return Grant(principal, allowed, None)
+
     def again(self, grant: Grant) -> Grant:
-        """The grant of the same token as it is now.  Raises Unauthorized where the token works no more."""
+        """The grant of the same token as it is now.  Raises Unauthorized where the token works no more, or is
+        none of this ledger."""
         with self._ledger.view() as view:
             kept = next((token for token in view.tokens() if token.id == grant.token_id), None)
             principals = view.principals()

@@ -255,10 +255,14 @@ class MissingExtra(DefrayError):
 
 class Unauthorized(DefrayError):
     """Who asks is not known: there is no token, or it is unknown, expired, revoked or of a suspended
-    principal."""
+    principal.  A ``reason`` that callers are not told is for the operator's log."""
 
     code = "unauthorized"
     exit_code = 7
+
+    def __init__(self, message: str, *, hint: str = "", reason: str = "", **context: Any) -> None:
+        super().__init__(message, hint=hint, **context)
+        self.reason = reason
 
 
 class Forbidden(DefrayError):
