@@ -17,6 +17,7 @@ from defray.access import Access
 from defray.core.principals import Role
 from defray.service.app import build
 from defray.service.limits import Limits
+from defray.service.oidc.tokens import Verifier
 from defray.session import Session
 from tests.tables import open_session, people, slow_session, write_contract, write_people
 
@@ -31,6 +32,7 @@ class House:
 
     session: Session
     limits: Limits = EASY
+    verifier: Verifier | None = None
     tokens: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -46,7 +48,7 @@ class House:
             if name not in there:
                 self.access.add(name, role, share)
             self.tokens[name], _ = self.access.issue(name)
-        self.app = build(self.session, self.access, self.limits)
+        self.app = build(self.session, self.access, self.limits, self.verifier)
         self.client = TestClient(self.app)
 
     def headers(self, who: str, **more: str) -> dict[str, str]:

@@ -9,20 +9,24 @@ from pathlib import Path
 import pytest
 
 from tests.service.conftest import House
+from tests.service.issuer import Issuer
 from tests.service.routes import ROUTES, Route
 from tests.tables import people
 
 pytestmark = pytest.mark.xdist_group("service")  # they share a house
 NEEDING = [route for route in ROUTES if route.scope != ""]
 SCOPES = ("quote", "ask", "read")
+OIDC = ("sue", "eve", "expired", "elsewhere", "forged", "unsigned")
+"""Tokens of an issuer that do not work."""
 
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """A house with a token of every kind, and an answer of ana's."""
     folder: Path = tmp_path_factory.mktemp("house")
-    with people(folder, rows=2_000) as session:
-        house = House(session)
+    with Issuer().up() as issuer, people(folder, rows=2_000) as session:
+        issuer.publish("one")
+        house = House(session, verifier=issuer.verifier())
         add, issue = house.access.add, house.access.issue
         add("sue")
         for scope in SCOPES:
@@ -33,6 +37,13 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         house.access.revoke(token.id)
         house.tokens["unknown"] = "dfy_" + "x" * 43
         house.tokens["expired"] = house.expired("ben")
+        for scope in SCOPES:
+            house.tokens[f"oidc {scope}"] = issuer.token("ben", scope=f"openid defray:{scope}")
+        house.tokens |= {f"oidc {who}": issuer.token(who) for who in ("ana", "cat", "sue", "eve")}
+        house.tokens["oidc expired"] = issuer.token("ana", lasting=-60)
+        house.tokens["oidc elsewhere"] = issuer.token("ana", aud="elsewhere")
+        house.tokens["oidc forged"] = issuer.token("ana") + "A"
+        house.tokens["oidc unsigned"] = issuer.token("ana").rpartition(".")[0] + "."
         with house.client:
             assert house.ask("ana").status_code == 200
             yield house
@@ -65,6 +76,7 @@ def test_no_route_answers_without_a_token_that_works(busy: House, route: Route):
     malformed = ("", "Bearer", "Bearer ", "Bearer dfy_short", "Basic YTpi", "dfy_" + "x" * 43)
     bad = [{}, *({"Authorization": text} for text in malformed)]
     bad += [busy.headers(name) for name in ("unknown", "expired", "revoked", "sue")]
+    bad += [busy.headers(f"oidc {name}") for name in OIDC]
     bad.append({"Authorization": busy.headers("ana")["Authorization"].upper()})
     assert [status(busy, route, headers) for headers in bad] == [401] * len(bad)
 
@@ -72,12 +84,15 @@ def test_no_route_answers_without_a_token_that_works(busy: House, route: Route):
 @pytest.mark.parametrize("route", NEEDING, ids=lambda r: f"{r.method} {r.template}")
 def test_a_token_allows_what_its_scopes_say(busy: House, route: Route):
     for scope in SCOPES:
-        got = status(busy, route, busy.headers(scope))
-        assert (got == 403) == (route.scope not in (None, scope)), scope
+        for name in (scope, f"oidc {scope}"):
+            got = status(busy, route, busy.headers(name))
+            assert (got == 403) == (route.scope not in (None, scope)), name
+            assert got != 401
     for who, may in (("ana", SCOPES), ("cat", (*SCOPES, "curate"))):
-        got = status(busy, route, busy.headers(who))
-        assert (got == 403) == (route.scope not in (None, *may)), who
-        assert got != 401
+        for name in (who, f"oidc {who}"):
+            got = status(busy, route, busy.headers(name))
+            assert (got == 403) == (route.scope not in (None, *may)), name
+            assert got != 401
 
 
 def test_a_refusal_names_the_scope(busy: House):

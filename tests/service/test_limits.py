@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from defray.errors import BadInput, Throttled
+from defray.errors import Throttled
 from defray.service.limits import AtOnce, Buckets, Limits
 from tests.service.conftest import COUNT, House
 from tests.tables import people
@@ -126,38 +126,6 @@ def test_another_one_is_replaced(calm: House, odd: str):
     assert odd not in (first, second)
     assert first != second
     assert len(first) == 16
-
-
-def test_limits_are_read_from_a_file(tmp_path: Path):
-    file = tmp_path / "server.toml"
-    file.write_text("[server]\nscans = 2\nask_seconds = 1.5\n")
-    assert Limits.read(file) == Limits(scans=2, ask_seconds=1.5)
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("scans = 2", "[server]"),
-        ("[server]\nscan = 2", "did you mean scans?"),
-        ("[server]\nscans = 0", "above 0"),
-        ("[server]\nscans = 1.5", "whole number"),
-        ("[server]\nscans = true", "whole number"),
-        ("[server]\nask_seconds = inf", "above 0"),
-        ("[server]\nask_seconds = '5'", "number"),
-        ("[server", "cannot read"),
-    ],
-)
-def test_mistakes_of_that_file_are_named(tmp_path: Path, text: str, told: str):
-    file = tmp_path / "server.toml"
-    file.write_text(text)
-    with pytest.raises(BadInput) as caught:
-        Limits.read(file)
-    assert told in str(caught.value)
-
-
-def test_a_file_that_is_not_there(tmp_path: Path):
-    with pytest.raises(BadInput, match="cannot read"):
-        Limits.read(tmp_path / "none.toml")
 
 
 def test_a_timeout_is_cut_to_the_longest(slow_house: House):

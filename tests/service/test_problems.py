@@ -52,8 +52,9 @@ def test_every_error_has_its_status_and_its_form(kind: type[DefrayError]):
     assert told["detail"]
     assert told["title"]
     headers = response(error, "r1").headers
+    waiting = (errors.Throttled, errors.LedgerBusy, errors.Unreachable)
     assert ("www-authenticate" in headers) == (kind is errors.Unauthorized)
-    assert ("retry-after" in headers) == (kind in (errors.Throttled, errors.LedgerBusy))
+    assert ("retry-after" in headers) == (kind in waiting)
 
 
 def test_the_first_class_that_fits_is_never_hidden_by_a_wider_one():

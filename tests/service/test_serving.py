@@ -11,7 +11,9 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 
+import defray
 from defray.cli import main
+from tests.service.issuer import Issuer
 from tests.tables import write_contract, write_people
 
 
@@ -49,9 +51,59 @@ def test_a_contract_is_served_until_it_is_stopped(
     assert token not in logged
 
 
+def test_tokens_of_an_issuer_are_taken_where_the_settings_name_it(
+    contract: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["analyst", "add", "ana", "--share", "0.5", "-c", str(contract), "--json"]) == 0
+    own = json.loads(capsys.readouterr().out)["token"]["text"]
+    settings = contract.parent / "server.toml"
+    with Issuer().up() as issuer:
+        issuer.publish("one", "RS256")
+        settings.write_text(
+            f'[server]\nscans = 2\n\n[oidc]\nissuer = "{issuer.url}"\naudience = "defray"\n'
+            'claim = "preferred_username"\nprincipals = { "a.smith" = "ana" }\n'
+        )
+        token = issuer.token("8c1f", preferred_username="a.smith", scope="openid profile")
+        command = [sys.executable, "-m", "defray", "serve", str(contract), "--port", "0", "--json"]
+        with subprocess.Popen(
+            [*command, "--limits", str(settings)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as server:
+            assert server.stdout is not None
+            try:
+                url = json.loads("".join(iter(server.stdout.readline, "}\n")) + "}")["url"]
+                body = {"sql": "SELECT COUNT(*) FROM people", "within": 50}
+                got = [
+                    httpx.post(f"{url}/v1/ask", json=body, headers={"Authorization": f"Bearer {t}"})
+                    for t in (token, own, token, token + "A")
+                ]
+                with defray.connect(url, lambda: token) as client:
+                    me, asked = client.me(), client.history()
+                server.send_signal(signal.SIGTERM)
+                _, logged = server.communicate(timeout=60)
+            finally:
+                server.kill()
+    assert [answer.status_code for answer in got] == [200, 200, 200, 401]
+    assert [answer.json()["charged_rho"] > 0 for answer in got[:3]] == [True, False, False]
+    assert (me["principal"], me["share"], len(asked)) == ("ana", 0.5, 1)
+    assert server.returncode == 0
+    assert not [word for word in (token, "a.smith", "8c1f", "eyJ") if word in logged]
+    assert "no signed JWT" not in logged and "its signature is wrong" in logged
+
+
 def test_without_its_packages_it_says_what_to_install(
     contract: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
+    settings = contract.parent / "server.toml"
+    settings.write_text('[oidc]\nissuer = "https://a.example"\naudience = "defray"\n')
+    for module in ("keys", "tokens"):
+        monkeypatch.delitem(sys.modules, f"defray.service.oidc.{module}", raising=False)
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "jwt", None)
+        assert main(["serve", str(contract), "--limits", str(settings)]) == 6
+    assert "pip install 'defray[oidc]'" in capsys.readouterr().err
     monkeypatch.delattr("defray.service.run", raising=False)
     monkeypatch.setitem(sys.modules, "defray.service.run", None)
     assert main(["serve", str(contract)]) == 6

@@ -19,14 +19,18 @@ def serve(
     host: Annotated[str, Parameter(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Parameter(help="The port; 0 takes a free one.")] = 8310,
     limits: Annotated[
-        Path | None, Parameter(help="A TOML file whose table [server] sets limits.")
+        Path | None,
+        Parameter(
+            help="A TOML file: its table [server] sets limits, [oidc] names an issuer of tokens."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
     """Answer several analysts over HTTP until stopped."""
     try:
         from defray.service import app, logs, run
-        from defray.service.limits import Limits
+        from defray.service.authenticator import verifier_of
+        from defray.service.settings import Settings
     except ImportError:
         raise MissingExtra(
             "serving needs FastAPI, uvicorn and Jinja2", hint="pip install 'defray[server]'"
@@ -36,7 +40,8 @@ def serve(
     from defray.config.reader import read_contract
     from defray.session import Session
 
-    chosen = Limits() if limits is None else Limits.read(limits)
+    settings = Settings() if limits is None else Settings.read(limits)
+    verifier = None if settings.oidc is None else verifier_of(settings.oidc)
     engine = wire(read_contract(contract_path(contract)))
     with Session(engine) as session:
         access = Access(engine.ledger)
@@ -48,7 +53,8 @@ def serve(
         if not access.analysts():
             _warn("nobody may ask yet; defray analyst add NAME lets somebody in")
         logs.to()
-        run.serve(app.build(session, access, chosen), host, port, _started)
+        built = app.build(session, access, settings.limits, verifier)
+        run.serve(built, host, port, _started)
 
 
 def _warn(text: str) -> None:

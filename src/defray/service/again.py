@@ -54,7 +54,7 @@ class Again:
             await self._app(scope, receive, send)
             return
         body, told = await _read(receive)
-        grant = self._grant(headers)
+        grant = await self._grant(headers)
         moment = None if grant is None else self._moment(grant, headers)
         if body is None or grant is None or moment is None:
             await self._app(scope, _once(told, receive), send)
@@ -82,11 +82,11 @@ class Again:
             return None
         return None if kept else moment
 
-    def _grant(self, headers: dict[bytes, bytes]) -> Grant | None:
+    async def _grant(self, headers: dict[bytes, bytes]) -> Grant | None:
         shown = headers.get(b"authorization", b"")
         try:
             token = shown.removeprefix(BEARER).decode("ascii")
-            return self._service.access.authenticate(token)
+            return await self._service.authenticator.grant(token)
         except (DefrayError, UnicodeDecodeError):
             return None
 

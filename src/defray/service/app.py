@@ -16,9 +16,10 @@ from starlette.types import Scope
 
 from defray import __version__
 from defray.access import Access
-from defray.errors import DefrayError
+from defray.errors import DefrayError, Unauthorized
 from defray.service import asking, curating, following, problems, reading
 from defray.service.again import Again
+from defray.service.authenticator import Authenticator
 from defray.service.frame import Bodies, Frame
 from defray.service.jobs import Job, Jobs
 from defray.service.lanes import Lane
@@ -33,6 +34,8 @@ from defray.session import Session
 if TYPE_CHECKING:
     from fastapi.telemetry import TelemetryConfig
 
+    from defray.service.oidc.tokens import Verifier
+
 ABOUT = (
     "Statistical questions about one private table, at the accuracy you need; past answers defray the next "
     "one. Errors are application/problem+json."
@@ -46,14 +49,21 @@ SILENT: TelemetryConfig = {
 """Of newer versions of FastAPI: nothing about a request goes to telemetry, which may carry bodies."""
 
 
-def build(session: Session, access: Access, limits: Limits | None = None) -> FastAPI:
-    """The application over a contract at work.  Closing it ends what runs, not the session."""
+def build(
+    session: Session,
+    access: Access,
+    limits: Limits | None = None,
+    verifier: Verifier | None = None,
+) -> FastAPI:
+    """The application over a contract at work.  With a ``verifier`` the tokens of its issuer are taken as
+    well as those of ``access``.  Closing it ends what runs, not the session."""
     limits = limits or Limits()
     metrics = Metrics()
     looks, scans = Lane("look", limits.looks), Lane("ask", limits.scans)
     service = Service(
         session=session,
         access=access,
+        authenticator=Authenticator(access, verifier),
         limits=limits,
         jobs=Jobs(limits, _ended(metrics), looks, scans),
         looks=looks,
@@ -127,6 +137,8 @@ def _fault(scope: Scope, error: DefrayError) -> Response:
 def _problem(request: Request, error: DefrayError) -> Response:
     request_id, grant = request.state.request_id, getattr(request.state, "grant", None)
     request.state.code = error.code
+    if isinstance(error, Unauthorized) and error.reason:
+        request.state.reason = error.reason
     if problems.operators_matter(error):
         event("unavailable", code=error.code, reason=error.message, request_id=request_id)
     if is_page(request):

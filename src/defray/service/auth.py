@@ -14,7 +14,10 @@ from defray.core.principals import Scope
 from defray.errors import Unauthorized
 from defray.service.parts import Here, Service
 
-_bearer = HTTPBearer(auto_error=False, description="A token, as `defray analyst` shows it once.")
+_bearer = HTTPBearer(
+    auto_error=False,
+    description="A token, as `defray analyst` shows it once, or one of an OIDC issuer that is trusted here.",
+)
 
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
@@ -24,8 +27,7 @@ def permitted(scope: Scope | None = None, *, asks: bool = False) -> Any:
     within its principal's limits, those for ``asks`` or those for all else.
 
     It raises Unauthorized, Forbidden or Throttled.  The grant is left in the request's state, for its log
-    line and for :mod:`defray.service.problems`.  Looking a token up takes less than handing it to another
-    thread would, and waits for nobody: readers of a ledger do not.
+    line and for :mod:`defray.service.problems`.
     """
 
     async def grant_of(
@@ -35,7 +37,7 @@ def permitted(scope: Scope | None = None, *, asks: bool = False) -> Any:
             raise Unauthorized(
                 "this needs a token", hint="send the header Authorization: Bearer dfy_..."
             )
-        grant = here.access.authenticate(credentials.credentials)
+        grant = await here.authenticator.grant(credentials.credentials)
         with admitted(request, here, grant, scope, asks=asks):
             yield grant
 

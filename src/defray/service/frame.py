@@ -77,7 +77,7 @@ class Frame:
             ms=round(seconds * 1000, 1),
             principal=None if grant is None else grant.principal.name,
             request_id=state["request_id"],
-            **({} if "code" not in state else {"code": state["code"]}),
+            **{name: state[name] for name in ("code", "reason") if name in state},
         )
         self._metrics.request(method, route, status, seconds)
 

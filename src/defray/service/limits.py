@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
-from pathlib import Path
 from threading import Lock
-from typing import Any, Self
 
 from defray.errors import BadInput, Throttled
 
@@ -48,30 +44,6 @@ class Limits:
                     f"the limit {field.name} must be a {kind} above 0, not {value!r:.40}",
                     hint=f"{field.name} = {field.default}",
                 )
-
-    @classmethod
-    def of(cls, **named: Any) -> Self:
-        """These limits, the others as they are by default.  Raises BadInput for a name that is none."""
-        known = [field.name for field in fields(cls)]
-        for name in named:
-            if name not in known:
-                near = get_close_matches(name, known, 1)
-                meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-                raise BadInput(f"{name:.40} is no limit of the server", hint=meant)
-        return cls(**named)
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """The table ``[server]`` of a TOML file.  Raises BadInput where it cannot be used."""
-        try:
-            document = tomllib.loads(path.read_text("utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else str(error)
-            raise BadInput(f"cannot read {path}: {why}", hint="see docs/http.md") from None
-        table = document.pop("server", None)
-        if document or not isinstance(table, dict):
-            raise BadInput(f"{path} needs one table, [server]", hint="see docs/http.md")
-        return cls.of(**table)
 
 
 class Buckets:

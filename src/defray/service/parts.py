@@ -8,6 +8,7 @@ from typing import Annotated, cast
 from fastapi import Depends, Request
 
 from defray.access import Access
+from defray.service.authenticator import Authenticator
 from defray.service.jobs import Jobs
 from defray.service.lanes import Lane
 from defray.service.limits import AtOnce, Buckets, Limits
@@ -22,6 +23,7 @@ class Service:
 
     session: Session
     access: Access
+    authenticator: Authenticator
     limits: Limits
     jobs: Jobs
     looks: Lane

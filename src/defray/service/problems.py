@@ -49,7 +49,7 @@ STATUS: Final[tuple[tuple[type[DefrayError], int], ...]] = (
 )
 """The first class that fits decides; a fault is 500."""
 
-OPERATORS: Final = (LedgerError, SourceUnavailable, MissingExtra, ContractError)
+OPERATORS: Final = (LedgerError, SourceUnavailable, MissingExtra, ContractError, Unreachable)
 
 HTTP_CODES: Final = {
     404: "not-found",
@@ -109,7 +109,7 @@ def response(error: DefrayError, request_id: str, *, whole: bool = False) -> Pro
     headers = {}
     if isinstance(error, Unauthorized):
         headers["WWW-Authenticate"] = "Bearer"
-    if isinstance(error, Throttled):
+    if isinstance(error, Throttled | Unreachable):
         headers["Retry-After"] = str(error.context.get("retry_after", BUSY_SECONDS))
     if isinstance(error, LedgerBusy):
         headers["Retry-After"] = str(BUSY_SECONDS)

@@ -1,0 +1,49 @@
+"""From the text of a bearer token to who shows it: the one way in for all requests that carry one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from defray.access import Access, Grant
+from defray.errors import MissingExtra
+from defray.service.oidc.provider import Provider
+from defray.service.oidc.refusal import refused
+
+if TYPE_CHECKING:
+    from defray.service.oidc.tokens import Verifier
+
+
+class Authenticator:
+    """Takes tokens of Defray, and those of an issuer where there is one.  Either way the principal is looked
+    up in the ledger each time: whoever is suspended is out at once, and nobody comes in by a token alone."""
+
+    def __init__(self, access: Access, verifier: Verifier | None = None) -> None:
+        self._access, self._verifier = access, verifier
+
+    async def grant(self, token: str) -> Grant:
+        """Raises Unauthorized where the token does not work, and Unreachable where the issuer's keys are not
+        to be had.
+
+        To look a token up, or to check a signature, takes less than handing it to another thread would, and
+        waits for nobody: readers of a ledger do not.  The issuer is waited for in another thread.
+        """
+        if self._verifier is None or token.startswith("dfy_"):
+            return self._access.authenticate(token)
+        vouched = await self._verifier.vouched(token)
+        grant = self._access.vouched(vouched.principal, vouched.scopes)
+        if grant is None:
+            raise refused("nobody active has the name it stands for")
+        return grant
+
+
+def verifier_of(provider: Provider) -> Verifier:
+    """What verifies the tokens of an issuer.  Raises MissingExtra where a package for it is not there."""
+    try:
+        from defray.service.oidc.keys import Keys
+        from defray.service.oidc.tokens import Verifier
+    except ImportError:
+        raise MissingExtra(
+            "tokens of an OIDC issuer need PyJWT and cryptography",
+            hint="pip install 'defray[oidc]'",
+        ) from None
+    return Verifier(provider, Keys(provider))
