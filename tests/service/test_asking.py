@@ -32,7 +32,7 @@ def test_a_quote_is_the_charge_and_free(house: House):
 def test_a_dry_run_is_marked_and_spends_nothing(calm: House):
     body = {"sql": COUNT, "within": 50, "dry_run": True}
     told = calm.send("ana", "POST", "/ask", body).json()
-    assert told == calm.session.ask(COUNT, within=50, dry_run=True).to_dict()
+    assert told == calm.session.on_behalf_of("ana").ask(COUNT, within=50, dry_run=True).to_dict()
     assert told["dry_run"] and told["charged_rho"] == 0
     assert calm.get("ana", "/balance").json()["spent_rho"] == 0
 

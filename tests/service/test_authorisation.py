@@ -151,4 +151,4 @@ def test_analysts_see_nothing_of_one_another(house: House):
 def test_a_token_in_the_query_is_no_token(house: House):
     for name in ("access_token", "token"):
         got = house.client.get("/v1/me", params={name: house.tokens["ana"]})
-        assert (got.status_code, got.json()["code"]) == (422, "bad-input")
+        assert (got.status_code, got.json()["code"]) == (401, "unauthorized")

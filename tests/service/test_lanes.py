@@ -48,7 +48,6 @@ def test_one_principal_leaves_a_thread_to_the_others():
     assert sorted(bench.begun) == ["a1", "a2", "b1"]
     for name in ("a1", "a2", "a3", "a4", "b1"):
         bench.let(name)
-    bench.lane.close()
 
 
 def test_whoever_has_least_at_work_is_next():
@@ -65,7 +64,6 @@ def test_whoever_has_least_at_work_is_next():
     assert sorted(bench.begun) == ["ana1", "ben1", "cem1"]
     for name in ("ben1", "cem1", "ana2", "ben2", "ana3", "ben3"):
         bench.let(name)
-    bench.lane.close()
 
 
 def test_what_work_raises_is_raised_where_it_is_waited_for():
@@ -78,19 +76,6 @@ def test_what_work_raises_is_raised_where_it_is_waited_for():
     with pytest.raises(ValueError, match="wrong"):
         failed.result(10)
     assert lane.submit("ana", lambda: 5).result(10) == 5
-    lane.close()
-
-
-def test_closing_waits_for_what_is_at_work_and_cancels_the_rest():
-    bench = Bench(1)
-    bench.submit("ana", "one")
-    bench.submit("ana", "two")
-    assert bench.seen["one"].wait(10)
-    bench.go["one"].set()
-    bench.go["two"].set()
-    bench.lane.close()
-    assert bench.done["one"].result(10) == "one"
-    assert bench.done["two"].cancelled() or bench.done["two"].result(10) == "two"
 
 
 @given(
@@ -100,4 +85,3 @@ def test_all_work_is_done_once_with_its_own_result(threads: int, asked: list[tup
     lane = Lane("test", threads)
     futures = [lane.submit(who, lambda n=n: n * n) for who, n in asked]
     assert [future.result(10) for future in futures] == [n * n for _, n in asked]
-    lane.close()

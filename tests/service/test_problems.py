@@ -217,3 +217,13 @@ def test_numbers_of_hundreds_of_digits_are_refused_by_their_field(calm: House):
         body = {"sql": COUNT, "within": 50, name: 10**400}
         told = problem(calm.send("ana", "POST", "/ask", body), 422, "bad-input")
         assert name in str(told)
+
+
+@pytest.mark.parametrize("body", [b"{", b"", b"[]", b'{"sql": 5}'])
+@pytest.mark.parametrize("kind", ["application/json", "text/plain"])
+def test_a_stranger_is_told_nothing_about_a_body(house: House, body: bytes, kind: str):
+    for headers in ({}, {"Authorization": "Bearer wrong"}):
+        got = house.client.post(
+            "/v1/ask?wrong=1", content=body, headers={**headers, "Content-Type": kind}
+        )
+        assert (got.status_code, got.json()["code"]) == (401, "unauthorized")

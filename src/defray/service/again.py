@@ -54,7 +54,7 @@ class Again:
             await self._app(scope, receive, send)
             return
         body, told = await _read(receive)
-        grant = await self._grant(headers)
+        grant = await self._grant(scope, headers)
         moment = None if grant is None else self._moment(grant, headers)
         if body is None or grant is None or moment is None:
             await self._app(scope, _once(told, receive), send)
@@ -82,13 +82,14 @@ class Again:
             return None
         return None if kept else moment
 
-    async def _grant(self, headers: dict[bytes, bytes]) -> Grant | None:
-        shown = headers.get(b"authorization", b"")
+    async def _grant(self, scope: Scope, headers: dict[bytes, bytes]) -> Grant | None:
         try:
-            token = shown.removeprefix(BEARER).decode("ascii")
-            return await self._service.authenticator.grant(token)
+            token = headers.get(b"authorization", b"").removeprefix(BEARER).decode("ascii")
+            grant = await self._service.authenticator.grant(token)
         except (DefrayError, UnicodeDecodeError):
             return None
+        scope["state"]["shown"] = grant
+        return grant
 
     def _admitted(self, scope: Scope, grant: Grant) -> bool:
         path = scope["path"]

@@ -78,8 +78,6 @@ def build(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         await run_in_threadpool(service.jobs.close, limits.grace_seconds)
-        for lane in (looks, scans):
-            await run_in_threadpool(lane.close)
 
     app = FastAPI(
         title="Defray",

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security.utils import get_authorization_scheme_param
 
 from defray.access import Grant
 from defray.core.principals import Scope
@@ -22,6 +23,20 @@ _bearer = HTTPBearer(
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
+async def shown(request: Request) -> Grant:
+    """The grant of a request's token, which is looked up once.  Raises Unauthorized, and Unreachable where
+    that cannot be said."""
+    found: Grant | None = getattr(request.state, "shown", None)
+    if found is None:
+        scheme, token = get_authorization_scheme_param(request.headers.get("authorization"))
+        if scheme.lower() != "bearer" or not token:
+            raise Unauthorized(
+                "this needs a token", hint="send the header Authorization: Bearer dfy_..."
+            )
+        found = request.state.shown = await request.app.state.service.authenticator.grant(token)
+    return found
+
+
 def permitted(scope: Scope | None = None, *, asks: bool = False) -> Any:
     """A dependency: the grant of a request that has the ``scope`` (None: any valid token will do) and is
     within its principal's limits, those for ``asks`` or those for all else.
@@ -30,14 +45,8 @@ def permitted(scope: Scope | None = None, *, asks: bool = False) -> Any:
     line and for :mod:`defray.service.problems`.
     """
 
-    async def grant_of(
-        request: Request, here: Here, credentials: Credentials
-    ) -> AsyncIterator[Grant]:
-        if credentials is None:
-            raise Unauthorized(
-                "this needs a token", hint="send the header Authorization: Bearer dfy_..."
-            )
-        grant = await here.authenticator.grant(credentials.credentials)
+    async def grant_of(request: Request, here: Here, _: Credentials) -> AsyncIterator[Grant]:
+        grant = await shown(request)
         with admitted(request, here, grant, scope, asks=asks):
             yield grant
 

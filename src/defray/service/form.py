@@ -1,9 +1,10 @@
-"""What holds of every request, whatever it asks for: a body is JSON, and no parameter is unknown."""
+"""What holds of every request, whatever it asks for: its token works, a body is JSON, and no parameter is
+unknown."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine
-from typing import Any
+from typing import Any, Final
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
@@ -11,16 +12,22 @@ from starlette.exceptions import HTTPException
 
 from defray.core.brief import brief
 from defray.errors import BadInput
+from defray.service.auth import shown
+
+OPEN: Final = ("/v1/health",)
+"""The routes that need no token."""
 
 
 class Route(APIRoute):
-    """A route that looks at the form of a request before anything else."""
+    """A route that looks who asks, and at the form of a request, before its body is read."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
         known = frozenset(parameter.alias for parameter in self.dependant.query_params)
 
         async def checked(request: Request) -> Response:
+            if self.path not in OPEN:
+                await shown(request)
             only_json(request)
             only_known(request, known)
             return await handle(request)

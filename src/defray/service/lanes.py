@@ -36,15 +36,6 @@ class Lane:
             self._begin()
         return future
 
-    def close(self) -> None:
-        """Wait for what is at work.  What still waits is cancelled."""
-        with self._lock:
-            waiting, self._waiting = self._waiting, {}
-        for queue in waiting.values():
-            for future, _ in queue:
-                future.cancel()
-        self._pool.shutdown(wait=True)
-
     def _begin(self) -> None:
         """Begin what there are threads for; the lock is held."""
         while self._free and (name := self._next()) is not None:
