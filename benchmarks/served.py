@@ -243,14 +243,18 @@ def load(
     tokens: Mapping[str, str],
     requests: Callable[[Tally], Iterator[Request]],
     clients: int = CLIENTS,
+    pause: float = 0.0,
 ) -> Tally:
-    """Send requests from so many threads at once, each until it is answered."""
-    tally, lock = Tally(), threading.Lock()
+    """Send requests from so many threads at once, each until it is answered, and resting ``pause`` seconds
+    on average before its next."""
+    tally, lock, chance = Tally(), threading.Lock(), random.Random(3)
     coming = requests(tally)
 
     def work() -> None:
         client = Client(served)
         while True:
+            if pause:
+                time.sleep(chance.expovariate(1 / pause))
             with lock:
                 request = None if tally.failed else next(coming, None)
             if request is None:

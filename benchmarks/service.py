@@ -39,6 +39,12 @@ from defray.config.opening import open_contract
 GOAL = 1500
 """Repeats and quotes a second."""
 
+PATIENT_MS = 25.0
+"""For which a repeat may take."""
+
+PACE = 100.0
+"""Requests a second where clients pause."""
+
 HOT = 100
 """Questions that are repeated and quoted where rates are measured."""
 
@@ -142,6 +148,25 @@ def seen(tally: Tally, killed: int) -> Iterator[Figure]:
             yield Figure(f"p50 / p99 of a {kind} meanwhile", percentiles(taken))
 
 
+def calm(support: str, requests: int, pace: float) -> Iterator[Figure]:
+    """How long requests take where clients pause: so many come in a second, of all kinds."""
+    with tempfile.TemporaryDirectory() as folder:
+        contract, tokens = prepared(Path(folder), support)
+        served = Served(contract)
+        with served.running():
+            pause = CLIENTS / pace
+            tally = load(served, tokens, lambda so_far: mixed(requests, so_far), pause=pause)
+    for kind, taken in tally.seconds.items():
+        most = sorted(taken)[min(int(len(taken) * 0.99), len(taken) - 1)] * 1000
+        goal = PATIENT_MS if kind == "repeat" else None
+        yield Figure(
+            f'p50 / p99 of a {kind} at {pace:g} requests a second, support = "{support}"',
+            percentiles(taken),
+            "" if goal is None else f"p99 <= {goal:g} ms",
+            None if goal is None else most <= goal,
+        )
+
+
 def rates(support: str, fresh: int, requests: int) -> Iterator[Figure]:
     """Requests a second of each kind, without kills."""
     with tempfile.TemporaryDirectory() as folder:
@@ -168,7 +193,11 @@ def rates(support: str, fresh: int, requests: int) -> Iterator[Figure]:
 
 def lines() -> list[Line]:
     """Requests a second, each kind of support."""
-    found = [*rates("exact", 300, 6000), *rates("linear", 60, 6000)]
+    found = [
+        *rates("exact", 300, 6000),
+        *calm("exact", 2000, PACE),
+        *rates("linear", 60, 6000),
+    ]
     return [
         Line(f.what, f.found, f"{CLIENTS} clients at once", "", f.goal, f.met is not False)
         for f in found
@@ -208,6 +237,7 @@ def main() -> int:
             contract, tokens, asks=chosen.asks, kills=chosen.kills, seconds=chosen.seconds
         )
         figures = [*seen(tally, killed), *truths(contract, tokens, tally)]
+    figures += calm(chosen.support, 3000, PACE if chosen.support == "exact" else PACE / 5)
     for support, fresh in (("exact", 600), ("linear", 60)):
         figures += rates(support, fresh, 6000)
     if chosen.json:
