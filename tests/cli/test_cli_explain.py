@@ -41,7 +41,7 @@ def test_an_unknown_answer_is_refused(told: Any, name: str) -> None:
     refused = told("explain", name, "--json")
     assert refused.code == 2
     assert refused.json["error"]["code"] == "not-found"
-    assert "defray history" in told("explain", name).err
+    assert "the history" in told("explain", name).err
 
 
 def test_without_a_ledger_nothing_is_explained(defray: Any) -> None:

@@ -322,7 +322,7 @@ def test_a_refusal_speaks_of_the_region(tmp_path: Path):
         session.ask(young, rho=0.9)
         with pytest.raises(BudgetRefused, match=r"0\.1 of .* remain for this region") as refused:
             session.ask(young, within=0.1)
-        assert "defray balance --by age" in refused.value.hint
+        assert "the balance by age" in refused.value.hint
         assert session.ask("SELECT COUNT(*) FROM people WHERE age >= 30", rho=0.9).charged_rho
 
 
