@@ -173,12 +173,14 @@ class Engine:
                 raise looked
             refusal = refusal_of(ask, moment, rationed)
             done = not rationed.price.step.purchases  # known already, refused, or held back
-            if done and not self._remembered(ask, moment, decision, fingerprint, name):
+            given = self._remembered(ask, moment, decision, fingerprint, name) if done else 0
+            if given is None:
                 continue
             if refusal is not None:
                 raise refusal
             if done:
-                answer = self._answer(ask, Bought(moment.held, moment.held), moment, rationed)
+                bought = Bought(moment.held, moment.held)
+                answer = self._answer(ask, bought, moment.giving(given), rationed, given=given)
                 self._answers.keep((head, version), key, answer)
                 return answer
             step, overlap = rationed.price.step, moment.held.overlap
@@ -259,13 +261,15 @@ class Engine:
             return None  # others' releases changed what is measured: look again
 
         most, bought, stopped = latest.price.high, Bought(moment.held, moment.held), ""
+        given = 0
         for n in range(MAX_STEPS):
             step = latest.price.step
             if stopped or not step.purchases:
                 break
             record = Record(self.contract, ask, tx, name, None if moment.share is None else by)
+            record.move(decision)
             self._measure(step, scanned, record, views_noted(ask, moment, self.contract.domain))
-            record.move(decision.moves)
+            given += decision.reuse
             charged = bought.charged + step.charge
             moment = self.transcript.moment(
                 ask, tx, version, ceiling, charged, scanned=views, name=by
@@ -295,7 +299,7 @@ class Engine:
         if stopped:  # what was to come next may have been a diagnostic, which lacks nothing
             rest = plan(ask, moment.held, replace(moment.funds, weighs=False, probe=Fraction(0)))
             unpaid = latest.lacking or rest.charge
-        answer = self._answer(ask, bought, moment, rationed, stopped, unpaid)
+        answer = self._answer(ask, bought, moment, rationed, stopped, unpaid, given)
         settles = settled(ask, bought, moment.funds)
         if settles:
             tx.settle(Settled(name, settles))
@@ -310,56 +314,62 @@ class Engine:
         rationed: Ration,
         stopped: str = "",
         unpaid: int = 0,
+        given: int = 0,
     ) -> Answer:
-        """``unpaid`` quanta are lacking where the ask was ``stopped``; else what the gate did not grant."""
+        """``unpaid`` quanta are lacking where the ask was ``stopped``; else what the gate did not grant.
+        ``given`` quanta went to those who had paid for what was used."""
         if not rationed.whole:
             unpaid = rationed.need - bought.spent
             stopped = stopped or reason(rationed, moment.scarcity)
-        return answer_of(
+        total = moment.funds.total
+        answer = answer_of(
             ask,
             bought,
             moment.funds,
             moment.version,
             self.contract.unit,
             stopped,
-            rho_of(unpaid, moment.funds.total),
+            rho_of(unpaid, total),
         )
+        return replace(answer, to_others_rho=float(rho_of(given, total))) if given else answer
 
     def _remembered(
         self, ask: Ask, moment: Moment, decision: Decision, fingerprint: str, by: str | None
-    ) -> bool:
+    ) -> int | None:
         """Remember an ask that its gate grants nothing, where that paces others, and a free one that moves
-        its analyst's shadow; False where things have changed and another look is due."""
+        its analyst's shadow: what that gives to others, in quanta.  None where things have changed and
+        another look is due."""
         version = moment.version
         if decision.moves and not moment.closed:
             return self._followed(ask, version, fingerprint, by)
         if decision.rationed.grant is None or not moment.scarcity.arriving:
-            return True
+            return 0
         with self.ledger.transaction() as tx:
             if self.transcript.version(tx, fingerprint) != version or tx.closed:
-                return False
+                return None
             now = self.transcript.moment(ask, tx, version, moment.funds.ceiling)
             again = decide(ask, now).rationed
             if again.grant is None or again.price.step.purchases:
-                return False
+                return None
             self.transcript.open_version(tx, version, fingerprint)
             self.transcript.arrive(tx, ask, now, again, 0)
         self.transcript.joined = version
-        return True
+        return 0
 
-    def _followed(self, ask: Ask, version: int, fingerprint: str, by: str | None) -> bool:
-        """Let the shadow of who asks follow what all know already; False where another look is due."""
+    def _followed(self, ask: Ask, version: int, fingerprint: str, by: str | None) -> int | None:
+        """Let the shadow of who asks follow what all know already: what that gives to others, in quanta.
+        None where another look is due."""
         with self.ledger.transaction() as tx:
             if self.transcript.version(tx, fingerprint) != version or tx.closed:
-                return False
+                return None
             decision = decide(ask, self.transcript.moment(ask, tx, version, name=by))
             if decision.rationed.price.step.purchases:
-                return False
+                return None
             if decision.moves:
                 self.transcript.open_version(tx, version, fingerprint)
-                Record(self.contract, ask, tx, str(tx.seq + 1), by).move(decision.moves)
+                Record(self.contract, ask, tx, str(tx.seq + 1), by).move(decision)
         self.transcript.joined = version
-        return True
+        return decision.reuse
 
     def _measure(
         self, step: Step, scanned: Scanned, record: Record, views: Sequence[Any] = ()

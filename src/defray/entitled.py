@@ -10,7 +10,7 @@ from defray.core.amounts import rho_of
 from defray.core.contract import Purse
 from defray.core.principals import Principal
 from defray.errors import BadInput
-from defray.ledger.records import Terms, account_of
+from defray.ledger.records import Terms, account_of, tally_of
 from defray.ledger.store import View
 
 if TYPE_CHECKING:
@@ -79,12 +79,15 @@ def check_share(terms: Terms, view: View, principal: Principal) -> None:
 def account_told(terms: Terms, view: View, principal: Principal) -> dict[str, Any] | None:
     """An analyst's account for answers, for machines; None for a curator.  ``remaining_rho`` is what its
     dearest cell has left; ``alone_rho`` what the share would have spent alone; ``saved_rho`` how much less
-    was paid."""
+    was paid.  ``spent_rho`` holds what was given to others for what they had paid for, ``to_others_rho``,
+    less what others gave for the same reason, ``from_others_rho``."""
     if principal.share is None:
         return None
     cap = caps_of(terms, principal)["answer"]
     paid = view.spent(account_of("answer", principal.name))
     bound = view.spent(account_of("answer", principal.name, alone=True))
+    given = view.spent(tally_of("answer", principal.name, "reuse"))
+    back = view.spent(tally_of("answer", principal.name, "back"))
     return {
         "name": principal.name,
         "active": principal.active,
@@ -94,4 +97,6 @@ def account_told(terms: Terms, view: View, principal: Principal) -> dict[str, An
         "remaining_rho": float(rho_of(max(cap - paid, 0), terms.rho)),
         "alone_rho": float(rho_of(bound, terms.rho)),
         "saved_rho": float(rho_of(max(bound - paid, 0), terms.rho)),
+        "to_others_rho": float(rho_of(given, terms.rho)),
+        "from_others_rho": float(rho_of(back, terms.rho)),
     }

@@ -20,13 +20,14 @@ from defray.controller.purchase import Purchase, charged, releases
 from defray.controller.quote import quote_of
 from defray.controller.refuse import closed, too_few_rows
 from defray.controller.scarcity import Moment, Ration
-from defray.controller.sharing import decide
+from defray.controller.sharing import Decision, decide
 from defray.controller.validity import too_many_looks
 from defray.core.amounts import rho_of
 from defray.core.answer import Quote
 from defray.ledger.records import PURSES
 from defray.ledger.store import View
 from defray.policy.demand import Pace
+from defray.policy.stakes import Stakes
 from defray.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ def price_list(
             raise looked
         bought = purchases(ask, moment, rationed)
         foreseen.take(ask, moment, rationed, bought)
-        foreseen.moves.extend(decision.moves)
-        quote = quote_of(ask, moment, rationed, bought)
+        foreseen.move(ask, moment, decision, bought)
+        quote = quote_of(ask, moment, rationed, bought, decision.reuse)
         if quote.fits:
             foreseen.met.add(ask.arrival)
         quotes.append(quote)
@@ -90,6 +91,8 @@ class _Foreseen:
     doubt: Fraction = Fraction(0)
     releases: list[Planned] = field(default_factory=list)
     moves: list[Planned] = field(default_factory=list)
+    stakes: Stakes | None = None
+    reuse: int = 0
     asks: int = 0
     answer: Fraction = Fraction(0)
     diagnostic: Fraction = Fraction(0)
@@ -100,7 +103,7 @@ class _Foreseen:
         total = now.funds.total
         if now.overlap is None:
             answer, diagnostic = (
-                now.funds.answer - self.answer,
+                now.funds.answer - self.answer - rho_of(self.reuse, total),
                 now.funds.diagnostic - self.diagnostic,
             )
         else:
@@ -110,6 +113,9 @@ class _Foreseen:
             now = replace(now, overlap=overlap)
         if now.share is not None and (self.moves or self.releases):
             share = now.share.after(ask, now, self.moves, self.releases)
+            if self.stakes is not None:
+                paid = {**share.paid, "answer": share.paid["answer"].moved(self.reuse)}
+                share = replace(share, stakes=self.stakes, paid=paid)
             now = replace(now, share=share)
             if now.overlap is not None:
                 alone = share.alone.overlap
@@ -155,6 +161,16 @@ class _Foreseen:
         high = max(price.high, rationed.need)
         unsure = replace(price, low=0, high=high, exact=False, capped=price.capped or dear)
         return replace(rationed, price=unsure)
+
+    def move(
+        self, ask: Ask, moment: Moment, decision: Decision, bought: Sequence[Purchase]
+    ) -> None:
+        """The shadow of who asks follows, and those who had paid for what it reaches get a part of it."""
+        self.moves.extend(decision.moves)
+        if moment.share is not None:
+            made = list(releases(ask, bought))
+            self.stakes = moment.share.staking(ask, decision.moves, made, moment.funds.total)
+            self.reuse += decision.reuse
 
     def take(self, ask: Ask, moment: Moment, rationed: Ration, bought: Sequence[Purchase]) -> None:
         """One more ask, as priced."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from defray.controller.ask import Ask
 from defray.controller.plan import Step
 from defray.controller.purchase import Purchase
 from defray.controller.scarcity import Moment
+from defray.controller.sharing import Decision
 from defray.core.answer import Answer
 from defray.core.contract import Contract
 from defray.core.domain import Domain
@@ -24,7 +25,6 @@ from defray.ledger.store import Transaction, View
 
 if TYPE_CHECKING:
     from defray.support.drawn import Drawn
-    from defray.support.planned import Planned
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,10 @@ class Record:
             note["views"] = list(views)
         return replace(release, settles=step.settles, note=note)
 
-    def move(self, moves: Iterable[Planned]) -> None:
-        """What the analyst who asks would have bought alone: releases without values."""
-        for move in moves:
+    def move(self, decision: Decision) -> None:
+        """What the analyst who asks would have bought alone: releases without values, and what comes back to
+        those who paid for what they reach."""
+        for i, move in enumerate(decision.moves):
             purchase = Purchase(
                 self.ask.compiled.blocks.index(move.block),
                 move.bits,
@@ -110,7 +111,9 @@ class Record:
                 values = tuple(None if sigma is None else 0 for sigma in move.sigmas)
             else:
                 values = (0,) * len(move.drawn.scales)
-            self.tx.append(replace(self.release(purchase, values, move.drawn), alone=True))
+            made = self.release(purchase, values, move.drawn)
+            back = None if decision.back is None else decision.back[i]
+            self.tx.append(replace(made, alone=True, back=back))
 
 
 def views_noted(ask: Ask, moment: Moment, domain: Domain) -> list[Any]:

@@ -24,7 +24,9 @@ from defray.entitled import caps_of, unassigned_caps, unassigned_charges
 from defray.errors import ContractError, Forbidden, Problem
 from defray.ledger.records import Terms, account_of
 from defray.ledger.store import View
+from defray.policy.stakes import Stakes
 from defray.query.region import Regions
+from defray.stakes import Payers
 from defray.support.known import UNKNOWN, alone
 
 if TYPE_CHECKING:
@@ -97,6 +99,7 @@ class Shares:
         self._contract = contract
         self._terms = terms
         self._shadows: Shadows | None = None
+        self._payers: Payers | None = None
 
     def owner(self, view: View, name: str | None) -> Principal | None:
         """The analyst who asks; None for a curator, and for nobody in particular.  Raises Forbidden for one
@@ -190,7 +193,17 @@ class Shares:
             scarcity=scarcity,
             overlap=shadow,
         )
-        return Share(owner.name, contract.surplus, there, paid, bound)
+        stakes = self._stakes(view, moment.version, exists=exists)
+        return Share(owner.name, contract.surplus, there, paid, bound, stakes)
+
+    def _stakes(self, view: View, version: int, *, exists: bool) -> Stakes | None:
+        """Who paid for what, where that matters."""
+        if self._contract.sharing == "none" or self._contract.support != "exact":
+            return None
+        payers = self._payers
+        if payers is None or payers.version != version:
+            payers = self._payers = Payers(version, self._contract)
+        return payers.read(view, exists=exists)
 
 
 def accounts(

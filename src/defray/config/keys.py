@@ -51,6 +51,8 @@ KEYS: Final = (
         'charge_by = ["site"]'),
     Key("surplus", "what an analyst's savings may be used for: none, partial or allornothing",
         'surplus = "allornothing"'),
+    Key("sharing", "whether who reuses what others paid for pays them a part of it: none or shapley",
+        'sharing = "shapley"'),
     Key("weights.alpha", "how sharply difficult questions are preferred; 0: not at all", "alpha = 1"),
     Key("weights.beta", "how much an answer that moved adds to the difficulty", "beta = 1"),
     Key("weights.g", "how the magnitude lowers the difficulty: identity, sqrt or log",

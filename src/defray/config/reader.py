@@ -21,7 +21,7 @@ from defray.config.promises import read_promises
 from defray.config.scarcity import read_sharing
 from defray.config.toml_lines import key_lines
 from defray.core.column import Column
-from defray.core.contract import Contract, Unit
+from defray.core.contract import Contract, Sharing, Unit
 from defray.core.domain import MOST_CELLS, Domain
 from defray.core.zcdp import rho_for
 from defray.errors import ContractError
@@ -63,6 +63,7 @@ def parse_contract(text: str, path: Path) -> Contract:
         top.problem("m_floor", "is out of range", "m_floor = 100: a count of rows")
     n_max = top.whole("n_max", low=1, high=2**62)
     surplus = top.choice("surplus", ("none", "partial", "allornothing"))
+    reuse = _reuse(top, support or "linear")
     ledger = read_ledger(top, path, source)
     domain = _domain(top, support or "linear")
     promises = read_promises(top, domain, support or "linear")
@@ -90,9 +91,19 @@ def parse_contract(text: str, path: Path) -> Contract:
         n_max=n_max,
         promises=promises,
         surplus=cast(Any, surplus or "allornothing"),
+        sharing=reuse,
         ledger=ledger,
         path=path,
     )
+
+
+def _reuse(top: Section, support: str) -> Sharing:
+    """Whether reuse is shared: by default where support is exact, and there alone."""
+    chosen = top.choice("sharing", ("none", "shapley"))
+    if chosen == "shapley" and support != "exact":
+        message = f'support = "{support}" cannot tell whose part of an answer is reused'
+        top.problem("sharing", message, 'add support = "exact", or write sharing = "none"')
+    return cast(Sharing, chosen or ("shapley" if support == "exact" else "none"))
 
 
 # -- budget and unit ----------------------------------------------------------------------

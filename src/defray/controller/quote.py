@@ -17,8 +17,11 @@ from defray.core.amounts import rho_of
 from defray.core.answer import Quote
 
 
-def quote_of(ask: Ask, moment: Moment, rationed: Ration, bought: Sequence[Purchase]) -> Quote:
-    """The quote of an ask; ``bought`` is what is sure to be measured."""
+def quote_of(
+    ask: Ask, moment: Moment, rationed: Ration, bought: Sequence[Purchase], reuse: int = 0
+) -> Quote:
+    """The quote of an ask; ``bought`` is what is sure to be measured, and ``reuse`` the quanta that the
+    account gives to those who had paid for what is used."""
     price, funds, held = rationed.price, moment.funds, moment.held
     total, step = funds.total, price.step
     low, high = rho_of(price.low, total), rho_of(price.high, total)
@@ -69,6 +72,7 @@ def quote_of(ask: Ask, moment: Moment, rationed: Ration, bought: Sequence[Purcha
         best=None if fits or not price.exact else best_goals(ask, moment),
         notes=tuple(notes),
         validity=ask.validity.label,
+        to_others_rho=float(rho_of(reuse, total)),
     )
 
 

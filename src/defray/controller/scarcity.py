@@ -84,13 +84,23 @@ class Moment:
     share: Share | None = None
     reserve: bool = False
 
+    def giving(self, quanta: int) -> Moment:
+        """Once the analyst's account has given so much for reuse."""
+        if not quanta:
+            return self
+        left = self.funds.answer - rho_of(quanta, self.funds.total)
+        return replace(self, funds=replace(self.funds, answer=max(left, Fraction(0))))
+
     def same(self, other: Moment) -> bool:
         """Whether nothing was learned or spent in between that a price rests on."""
         seqs = [0 if m.overlap is None else m.overlap.history.seq for m in (self, other)]
         if (self.share is None) != (other.share is None):
             return False
-        if self.share and other.share and not self.share.alone.same(other.share.alone):
-            return False
+        if self.share and other.share:
+            if self.share.stakes is not other.share.stakes:
+                return False
+            if not self.share.alone.same(other.share.alone):
+                return False
         return self.funds == other.funds and self.held == other.held and seqs[0] == seqs[1]
 
 

@@ -12,6 +12,9 @@ Bought is the cheapest of what is missing publicly, and what the shadow's releas
 the two together are too dear, the latter first and then, from savings, the rest.  Nothing that is known
 publicly is bought for the shadow's sake: then it stays as it is, unless all of its releases are held
 already.
+
+Where reuse is shared (exact support), whoever's shadow moves pays those who paid for what it reaches
+(:mod:`defray.policy.stakes`), before anything is bought.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from defray.controller.scarcity import Grant, Moment, Ration, ration
 from defray.core.amounts import quanta_down, rho_of
 from defray.core.contract import PURSES, Purse, Surplus
 from defray.policy.demand import Demand
+from defray.policy.stakes import Measured, Stakes, price_of
 
 if TYPE_CHECKING:
     from defray.support.charges import Added, Charges
@@ -36,27 +40,42 @@ if TYPE_CHECKING:
     from defray.support.planned import Planned
 
 
+Backs = tuple[Mapping[str, int], ...]
+"""By release of a shadow, the quanta that come back to others, by name."""
+
+
 @dataclass(frozen=True, eq=False)
 class Share:
     """An analyst at one moment.  ``alone`` is the moment of the shadow, whose funds are the share's;
-    ``paid`` is what every cell has paid for the analyst, ``bound`` what it has for the shadow, by purse."""
+    ``paid`` is what every cell has paid for the analyst, ``bound`` what it has for the shadow, by purse;
+    ``stakes`` say who paid for what is known (None: reuse is not shared)."""
 
     name: str
     surplus: Surplus
     alone: Moment
     paid: Mapping[Purse, Charges]
     bound: Mapping[Purse, Charges]
+    stakes: Stakes | None = None
+
+    def back(self, ask: Ask, moves: Sequence[Planned], total: Fraction) -> Backs | None:
+        """What comes back to others as the shadow moves by these releases, by release."""
+        return None if self.stakes is None else self._moved(self.stakes.branch(), ask, moves, total)
+
+    def _moved(self, stakes: Stakes, ask: Ask, moves: Sequence[Planned], total: Fraction) -> Backs:
+        return tuple(stakes.move(_staked(m, ask, total), self.name, shares=True) for m in moves)
 
     def savings(self, ask: Ask, moment: Moment, moves: Sequence[Planned]) -> tuple[Held, Funds]:
         """What may be paid once the shadow has moved by these releases: in every cell, what it has paid
-        more."""
+        more, what is given for reuse included."""
         from defray.support.room import Room, between
 
+        given = reuse(self.back(ask, moves, moment.funds.total))
         paid: dict[Purse, Charges] = {}
         caps: dict[Purse, int] = {}
         for purse, charges in self.bound.items():
             moved = [p for move in moves if move.purse == purse for p in _paid(move, moment)]
-            paid[purse], caps[purse] = between(self.paid[purse], charges.plus(moved))
+            spent = self.paid[purse].moved(given if purse == "answer" else 0)
+            paid[purse], caps[purse] = between(spent, charges.plus(moved))
         total, overlap = moment.funds.total, moment.held.overlap
         if overlap is None:
             left = {purse: caps[purse] - charges.worst() for purse, charges in paid.items()}
@@ -95,15 +114,53 @@ class Share:
         there = replace(alone, held=held, funds=alone.funds.leaving(left), overlap=held.overlap)
         return replace(self, alone=there, bound=bound, paid=paid(self.paid, bought))
 
+    def staking(
+        self, ask: Ask, moves: Sequence[Planned], bought: Sequence[Planned], total: Fraction
+    ) -> Stakes | None:
+        """Who would have paid for what after that."""
+        if self.stakes is None:
+            return None
+        stakes = self.stakes.branch()
+        self._moved(stakes, ask, moves, total)
+        for one in bought:
+            stakes.release(_staked(one, ask, total), self.name)
+        return stakes
+
+
+def reuse(back: Backs | None) -> int:
+    """What an analyst gives for reuse, in quanta."""
+    return sum(sum(one.values()) for one in back or ())
+
+
+def _staked(made: Planned, ask: Ask, total: Fraction) -> Measured:
+    """A release of an ask as those see it who share it."""
+    block = made.block
+    return Measured(
+        added={
+            key: precision
+            for key, precision in zip(block.functionals, made.precisions, strict=False)
+            if precision is not None
+        },
+        price=price_of(block.reach, total),
+        charge=made.charge,
+        shared=made.purse == "answer" and not ask.tag,
+    )
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What an ask is priced at, what of it is granted, and the releases by which the analyst's shadow
-    moves."""
+    """What an ask is priced at, what of it is granted, the releases by which the analyst's shadow moves, and
+    what comes back to others for each of these (None: reuse is not shared)."""
 
     estimate: Price
     rationed: Ration
     moves: tuple[Planned, ...] = ()
+    back: Backs | None = None
+
+    @property
+    def reuse(self) -> int:
+        """What the analyst gives for reuse, in quanta."""
+        return reuse(self.back)
 
 
 def decide(
@@ -119,7 +176,9 @@ def decide(
     :func:`~defray.controller.scarcity.ration`."""
     estimate = estimate or price(ask, moment.held, moment.funds)
     if moment.share is not None:
-        return Decision(estimate, *_shared(ask, moment, moment.share, estimate))
+        rationed, moves = _shared(ask, moment, moment.share, estimate)
+        back = moment.share.back(ask, moves, moment.funds.total)
+        return Decision(estimate, rationed, moves, back)
     held = before or moment.held
     return Decision(estimate, ration(ask, held, moment, estimate, spent, most_quanta))
 

@@ -130,8 +130,10 @@ class Answer:
     ``question`` is the canonical SQL that was answered (a snapped predicate is visible there);
     ``charged_rho`` is what the contract was charged, ``items`` its bill; ``remaining_rho`` is what is left
     for answers; ``met`` tells whether every cell, shown or not, reached its target, and ``shortfall_rho``
-    how much rho was not granted to reach it.  ``dry_run``: its values are made up.  A one-row answer has the
-    row's fields as its own: ``answer.value``, ``answer.low`` ...
+    how much rho was not granted to reach it.  ``to_others_rho`` is what an analyst's account gave to those
+    who had paid for what was used, where the contract shares reuse: no privacy is spent on it.  ``dry_run``:
+    its values are made up.  A one-row answer has the row's fields as its own: ``answer.value``,
+    ``answer.low`` ...
     """
 
     question: str
@@ -149,6 +151,7 @@ class Answer:
     notes: tuple[str, ...] = ()
     relation: str = RELATION
     dry_run: bool = False
+    to_others_rho: float = 0.0
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -208,6 +211,7 @@ class Answer:
             "shortfall_rho": self.shortfall_rho,
             "charged_rho": self.charged_rho,
             "reused_rho": self.reused_rho,
+            "to_others_rho": self.to_others_rho,
             "remaining_rho": self.remaining_rho,
             "items": [item.to_dict() for item in self.items],
             "data_version": self.data_version,
@@ -240,6 +244,7 @@ class Answer:
             notes=tuple(document["notes"]),
             relation=document["relation"],
             dry_run=document.get("dry_run", False),
+            to_others_rho=float(document.get("to_others_rho", 0.0)),
         )
 
     def to_records(self) -> list[dict[str, Any]]:
@@ -327,6 +332,9 @@ class Quote:
     Where the contract's gate grants less than the targets need, the quote tells so: ``needs_rho`` is what
     meeting them would take, ``shortfall_rho`` how much of it is not granted, and ``achieves`` the half-widths
     that will be reached, by alias (None: all targets, or nothing, would be met).
+
+    ``to_others_rho`` is what an analyst's account would give to those who had paid for what is used, where
+    the contract shares reuse: no privacy is spent on it.  It is that of the first step where not ``exact``.
     """
 
     question: str
@@ -346,6 +354,7 @@ class Quote:
     best: Mapping[str, str] | None = None
     notes: tuple[str, ...] = field(default=())
     validity: str = DEFAULT.label
+    to_others_rho: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -356,6 +365,7 @@ class Quote:
             "high_rho": self.high_rho,
             "first_rho": self.first_rho,
             "reused_rho": self.reused_rho,
+            "to_others_rho": self.to_others_rho,
             "remaining_rho": self.remaining_rho,
             "fits": self.fits,
             "items": [item.to_dict() for item in self.items],
@@ -390,4 +400,5 @@ class Quote:
             best=None if best is None else dict(best),
             notes=tuple(document["notes"]),
             validity=document["validity"],
+            to_others_rho=float(document.get("to_others_rho", 0.0)),
         )

@@ -23,6 +23,10 @@ Surplus = Literal["none", "partial", "allornothing"]
 """The two caps inside the one budget: for answers, and for diagnostics (of relative targets; of weights)."""
 
 
+Sharing = Literal["none", "shapley"]
+"""Whether those who use what others paid for pay them a part of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
     """Whose presence is protected: a row (``column`` None, one row a unit), or all rows that share a
@@ -103,7 +107,8 @@ class Contract:
     ``gate`` names the policy that shares the budget out over the ``horizon`` of expected paid questions, of
     which ``forecast`` gives typical prices in rho.  ``promises`` hold budget back for classes of questions
     that are never refused.  ``surplus`` is what an analyst's savings may be used for, where analysts have
-    shares of the budget."""
+    shares of the budget, and ``sharing`` whether what others paid for is paid for in part when it is reused
+    (in exact support alone)."""
 
     table: str
     rho: Fraction
@@ -123,5 +128,6 @@ class Contract:
     n_max: int | None = None
     promises: tuple[Promised, ...] = ()
     surplus: Surplus = "allornothing"
+    sharing: Sharing = "none"
     ledger: LedgerSpec = LedgerSpec()
     path: Path | None = None

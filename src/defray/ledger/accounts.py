@@ -8,7 +8,7 @@ something was charged by cell.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from defray.core.domain import Domain
@@ -71,6 +71,15 @@ class Account:
             if attributes := charges.reduced(columns):
                 sets[attributes] = seq
         return Account(max(self.spent, charges.worst()), 0, charges, sets)
+
+    def moved(self, quanta: int) -> Account:
+        """The account once every cell has paid so much more (below 0: less).  ValueError where that is less
+        than nothing."""
+        if self.cells is not None:
+            return replace(self, spent=self.spent + quanta, cells=self.cells.moved(quanta))
+        if self.common + quanta < 0:
+            raise ValueError("less than nothing cannot have been paid")
+        return Account(self.spent + quanta, self.common + quanta)
 
     def anew(self) -> Account:
         """The account in another data version: a row may have moved to any cell, so all have paid what the

@@ -43,8 +43,11 @@ from defray.ledger.records import (
     Terms,
     canonical,
     digest,
+    is_analysts,
 )
 from defray.ledger.store import Ledger
+from defray.ledger.transfers import measured, moved, transfer_fault
+from defray.policy.stakes import Stakes
 from defray.support.weights import whole
 
 
@@ -139,6 +142,7 @@ class _Replay:
     accounts: dict[str, Account] = field(default_factory=lambda: dict.fromkeys(PURSES, Account()))
     versions: dict[int, dict[Purse, int]] = field(default_factory=dict)
     known: dict[bytes, Known] = field(default_factory=dict)
+    stakes: Stakes = field(default_factory=Stakes)
 
     def report(self, seq: int, message: str) -> None:
         self.findings.append(Finding(seq, message))
@@ -206,6 +210,7 @@ class _Replay:
                 self.report(seq, f"data version {epoch.counter} is out of turn")
             self.epoch = epoch
             self.known.clear()
+            self.stakes = Stakes()
             self.accounts = {purse: account.anew() for purse, account in self.accounts.items()}
             return epoch.to_json()
         if kind == "open":
@@ -245,6 +250,7 @@ class _Replay:
         if release.purse in PURSES:
             for name in release.accounts:
                 self._charge(seq, name, paid)
+            self._transfer(seq, release)
         return release.to_json()
 
     def _fold(self, seq: int, release: Release, derived: Derived) -> Paid:
@@ -259,7 +265,37 @@ class _Replay:
         if wrong is not None:
             self.report(seq, wrong)
         fold(self.known, release, derived.keys, seq)
+        self._share(seq, release, derived.keys)
         return derived.paid
+
+    def _share(self, seq: int, release: Release, keys: tuple[bytes, ...]) -> None:
+        """Whether what a release gives back is what the rule says, from all entries before it."""
+        assert self.terms is not None
+        made, by = measured(release, keys, self.terms.rho), release.by
+        if not release.alone:
+            self.stakes.release(made, by)
+        elif by is not None:
+            due = self.stakes.move(made, by, shares=release.back is not None)
+            if due != (release.back or {}):
+                self.report(seq, f"{by} gives back {release.back}, by the rule it is {due}")
+
+    def _transfer(self, seq: int, release: Release) -> None:
+        """What moves between accounts, where it is sound."""
+        assert self.terms is not None
+
+        def account(name: str) -> Account:
+            return self.accounts.get(name, Account())
+
+        wrong = transfer_fault(release, account, self.principals)
+        if wrong is not None:
+            self.report(seq, wrong)
+            return
+        after = moved(release, account)
+        self.accounts.update(after)
+        for name in filter(is_analysts, after):
+            cap = cap_of(name, self.terms, self.principals)
+            if after[name].spent > cap:
+                self.report(seq, f"the {name} purse reaches {after[name].spent} of {cap} quanta")
 
     def _charge(self, seq: int, name: str, paid: Paid) -> None:
         epoch, terms = self.epoch, self.terms
@@ -312,7 +348,7 @@ class _Replay:
 
         epoch = self.epoch
         for name, account in self.accounts.items():
-            if "/" not in name or name.endswith("/alone"):
+            if not is_analysts(name):
                 continue
             alone = self.accounts.get(f"{name}/alone", Account())
             paid, bound = (a.charges(lambda: unpaid_in(epoch)) for a in (account, alone))

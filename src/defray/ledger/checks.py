@@ -27,7 +27,9 @@ from defray.ledger.records import (
     Release,
     Settled,
     Terms,
+    is_analysts,
 )
+from defray.ledger.transfers import moved, transfer_fault
 from defray.support.known import alone, credited
 from defray.support.weights import charge_for, squared_gain, squared_weight, unsound, whole
 
@@ -83,7 +85,11 @@ def admitted(
 ) -> dict[str, Account] | str:
     """The accounts that pay, once a release is appended as ``seq``, or why it may not be appended now: at
     data version ``version``, whose domain was ``unpaid`` at first."""
-    wrong = next(obstacles(release, terms, version), None) or unowned(release, principals)
+    wrong = (
+        next(obstacles(release, terms, version), None)
+        or unowned(release, principals)
+        or transfer_fault(release, account, principals)
+    )
     if wrong is not None:
         return wrong
     found: dict[str, Account] = {}
@@ -102,7 +108,11 @@ def admitted(
             found[name] = after
         if total > cap:
             return f"the {name} purse would reach {total} of {cap} quanta"
-    return found
+    transferred = moved(release, account)
+    for name in transferred:
+        if is_analysts(name) and transferred[name].spent > cap_of(name, terms, principals):
+            return f"the {name} purse would reach {transferred[name].spent} quanta by reuse"
+    return {**found, **transferred}
 
 
 def unowned(release: Release, principals: Principals) -> str | None:

@@ -145,6 +145,11 @@ def start_accounts(sql: sqlite3.Connection, caps: Mapping[Purse, int]) -> None:
     sql.executemany("INSERT INTO charges VALUES (?, '', 0, 0, 0)", ((purse,) for purse in caps))
 
 
+def ceiling_of(name: str, cap: int) -> int:
+    """What an account's total never passes: of a tally more than any contract can move."""
+    return cap if name.partition("/")[2].partition("/")[2] in ("", "alone") else 2**62
+
+
 def start_account(sql: sqlite3.Connection, name: str, cap: int) -> None:
     """Nothing was paid yet from an account that may be new."""
     if sql.execute("SELECT 1 FROM totals WHERE purse = ?", (name,)).fetchone() is None:

@@ -7,7 +7,8 @@ hash of its predecessor, so ``sha256(body)`` commits to the whole log before it.
 * ``epoch``    a data version: counter, keyed fingerprint, the declared domain;
 * ``release``  one noisy measurement of a vector of linear functionals of the table;
 * ``shadow``   a release that an analyst would have bought alone, with the own share: it bears no value, costs
-  the contract nothing, and is kept to know what the analyst is guaranteed;
+  the contract nothing, and is kept to know what the analyst is guaranteed; where reuse is shared, it says
+  what comes ``back`` to those who paid for what is used (:mod:`defray.ledger.transfers`);
 * ``settled``  the targets of an ask that were met and depend on noisy values, as in ``settles``;
 * ``arrival``  an ask that needed new budget, granted or not: what a scarce budget is paced by;
 * ``principal``  somebody was added, suspended or resumed, or has another share
@@ -39,7 +40,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 from defray.core.canonical import canonical as canonical
 from defray.core.contract import PURSES as PURSES
@@ -122,6 +123,9 @@ class Release:
 
     Every cell of the domain pays the charge, unless the release is charged ``by_cell``: then ``paid`` says
     what each pays, the dearest of them the charge.  Like keys, it is derived from the rest and not stored.
+
+    ``back``, of a shadow's alone: the quanta that the account of its analyst gives to those who paid for what
+    the shadow reaches, by name (None: reuse was not shared then).
     """
 
     version: int
@@ -143,6 +147,7 @@ class Release:
     note: Mapping[str, Any] = field(default_factory=dict)
     by_cell: bool = False
     alone: bool = False
+    back: Mapping[str, int] | None = None
     paid: Paid = field(default=(), repr=False, compare=False)
 
     @property
@@ -155,6 +160,11 @@ class Release:
         """The analyst whom it was bought for."""
         name: str | None = self.note.get("by")
         return name
+
+    @property
+    def reuse(self) -> int:
+        """What the analyst's account gives for what others paid, in quanta."""
+        return sum((self.back or {}).values())
 
     @property
     def accounts(self) -> tuple[str, ...]:
@@ -190,6 +200,7 @@ class Release:
             "settles": [[k.hex(), str(share), str(gamma)] for k, share, gamma in self.settles],
             "note": dict(self.note),
             **({"by_cell": True} if self.by_cell else {}),
+            **({} if self.back is None else {"back": dict(self.back)}),
         }
 
     @classmethod
@@ -218,6 +229,7 @@ class Release:
             note=body["note"],
             by_cell=body.get("by_cell", False),
             alone=body["kind"] == "shadow",
+            back=None if body.get("back") is None else dict(body["back"]),
             paid=paid,
         )
 
@@ -225,6 +237,16 @@ class Release:
 def account_of(purse: str, name: str, *, alone: bool = False) -> str:
     """What cells have paid from a purse for an analyst, or for the analyst's shadow."""
     return f"{purse}/{name}/alone" if alone else f"{purse}/{name}"
+
+
+def is_analysts(account: str) -> bool:
+    """Whether that is an analyst's account: no purse, shadow or tally."""
+    return account.count("/") == 1
+
+
+def tally_of(purse: str, name: str, kind: Literal["reuse", "back"]) -> str:
+    """All that an analyst's account ever gave for reuse, or that came back to it."""
+    return f"{purse}/{name}/{kind}"
 
 
 @dataclass(frozen=True, slots=True)

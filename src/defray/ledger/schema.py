@@ -3,7 +3,8 @@
 ``entries`` is the log and the only truth; ``known``, ``totals`` and ``charges`` are folds of it, kept in the
 same transaction.  Triggers make the rules hold for every client: the log only grows, by one, never after a
 ``close``; what was spent stays spent, in all and on every attribute set until a new data version; a cap
-never moves.
+never moves.  Only of an analyst's account (``answer/NAME``) something may come back, when others reuse what
+it paid for.
 
 ``tokens`` and ``answered`` are no part of the log (:mod:`defray.ledger.beside`).  A token is never changed or
 removed, but revoked once; a kept answer never changes, and goes when one comes that is a week younger.
@@ -175,7 +176,25 @@ _VERSION_4: Final[Step] = (
         BEGIN SELECT RAISE(ABORT, 'a kept answer stays for a week'); END""",
 )
 
-STEPS: Final[tuple[Step, ...]] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
+_OF_AN_ANALYST: Final = "OLD.purse GLOB '*/*' AND OLD.purse NOT GLOB '*/*/*'"
+"""An analyst's account, not a shadow's and not a tally."""
+
+_VERSION_5: Final[Step] = (
+    # Reuse is shared: an older program would not know what came back.
+    "DROP TRIGGER totals_rise",
+    f"""CREATE TRIGGER totals_rise BEFORE UPDATE ON totals
+        WHEN NEW.cap <> OLD.cap OR NEW.purse <> OLD.purse
+            OR (NEW.quanta < OLD.quanta AND NOT ({_OF_AN_ANALYST}))
+        BEGIN SELECT RAISE(ABORT, 'what was spent stays spent'); END""",
+    "DROP TRIGGER charges_rise",
+    f"""CREATE TRIGGER charges_rise BEFORE UPDATE ON charges
+        WHEN NEW.purse <> OLD.purse OR NEW.attributes <> OLD.attributes OR NEW.number <> OLD.number
+            OR (NEW.attributes = '' AND NEW.quanta < OLD.quanta AND NOT ({_OF_AN_ANALYST}))
+            OR (NEW.attributes <> '' AND NEW.last <= OLD.last)
+        BEGIN SELECT RAISE(ABORT, 'what was spent stays spent'); END""",
+)
+
+STEPS: Final[tuple[Step, ...]] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
 """``STEPS[v]`` turns version v into v + 1.  Version 0 is an empty file.  Only ever append."""
 
 

@@ -27,6 +27,7 @@ from defray.ledger.checks import (
 from defray.ledger.paid import (
     Memo,
     account_names,
+    ceiling_of,
     drop_sets,
     start_account,
     start_accounts,
@@ -59,7 +60,7 @@ class SqliteTransaction(SqliteView):
         self._add("shadow" if release.alone else "release", release.to_json())
         for name, account in after.items():
             if "/" in name:
-                start_account(sql, name, self._terms.caps[release.purse])
+                start_account(sql, name, ceiling_of(name, self._terms.caps[release.purse]))
             if not write_account(sql, name, account, seq):
                 raise self._fault(f"there is no total of the {name} purse")
             self._accounts[name] = account

@@ -27,26 +27,22 @@ reserve or back into it, so savings stay.  No more comes back than the shadow ho
 which others made possible, and I5 would not survive them.  Who is suspended does not ask; the account stays
 and is paid back when others join.  On a new version of the data, ``held`` starts empty and accounts go on.
 
-Amounts of rho are all Fractions, which is exact, or all integers (the ledger's quanta), and stay so.
-Of a slice of w quanta the payer who came i-th of n (i = 0, 1, ...) has paid ``ceil((w - i)/n)``.  These add
-up to w (Hermite's identity) and none rises with n: the newest pays ``floor(w/n)``, and just that goes back
-to the others.  A cut through a slice shifts what may still come back by at most a quantum for each payer,
-and never beyond what was paid.
+Amounts of rho are all Fractions, which is exact, or all integers (the ledger's quanta), and stay so
+(:mod:`defray.policy.slices`).
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final
 
 from defray.errors import BadInput
-
-Amount = int | Fraction
-"""rho: in quanta, or exact."""
+from defray.policy.slices import Amount as Amount
+from defray.policy.slices import Slice as Slice
+from defray.policy.slices import joined
 
 SHARING: Final = ("none", "shapley")
 """Whether those who use what others paid for pay them a part of it."""
@@ -82,22 +78,6 @@ class Rule:
     def non_interfering(self) -> bool:
         """Whether I6 holds: savings are not spent, or grow with whatever others release."""
         return self.surplus == "none" or (self.sharing, self.surplus) == ("none", "partial")
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """A part of a functional's support, with those who paid for it in the order they came."""
-
-    width: Amount
-    payers: tuple[str, ...]
-
-    def paid_by(self, name: str) -> Amount:
-        """What an analyst has paid for it: all payers alike, to the quantum."""
-        if name not in self.payers:
-            return 0
-        if isinstance(self.width, int):
-            return -((self.payers.index(name) - self.width) // len(self.payers))
-        return self.width / len(self.payers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,36 +143,13 @@ def settle(rule: Rule, held: Held, analyst: str, account: Account, rho_min: Amou
     shadow_pays = ALONE[rule.alone](max(0, rho_min - own), account.shadow)
     level = own + shadow_pays
     reused = level if rule.sharing == "shapley" else own
-    slices, transfers = _joined(held.slices, analyst, own, reused)
+    slices, transfers = joined(held.slices, analyst, own, reused)
     savings = account.savings + shadow_pays + transfers.get(analyst, 0)
     release = SURPLUS[rule.surplus](max(0, level - support), max(0, rho_min - support), savings)
     if release:
         slices = (*slices, Slice(release, (analyst,)))
     held = Held(slices, {**held.own, analyst: level})
     return Settlement(analyst, shadow_pays, level, transfers, release, held)
-
-
-def _joined(
-    slices: tuple[Slice, ...], analyst: str, start: Amount, end: Amount
-) -> tuple[tuple[Slice, ...], dict[str, Amount]]:
-    """The slices once an analyst is among the payers between two levels, and what each account gains."""
-    out: list[Slice] = []
-    gains: dict[str, Amount] = defaultdict(int)
-    low: Amount = 0
-    for piece in slices:
-        high = low + piece.width
-        first, last = max(low, start), min(high, end)
-        if first < last and analyst not in piece.payers:
-            before = replace(piece, width=last - first)
-            after = replace(before, payers=(*piece.payers, analyst))
-            for name in after.payers:
-                gains[name] += before.paid_by(name) - after.paid_by(name)
-            sides = replace(piece, width=first - low), after, replace(piece, width=high - last)
-            out += [side for side in sides if side.width]
-        else:
-            out.append(piece)
-        low = high
-    return tuple(out), dict(gains)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ class Answer(BaseModel):
     shortfall_rho: float
     charged_rho: float
     reused_rho: float
+    to_others_rho: float
     remaining_rho: float
     items: list[Item]
     data_version: int
@@ -66,6 +67,7 @@ class Quote(BaseModel):
     high_rho: float
     first_rho: float
     reused_rho: float
+    to_others_rho: float
     remaining_rho: float
     fits: bool
     items: list[Item]

@@ -94,6 +94,16 @@ class Charges:
             made._add(*self._read(one))
         return made
 
+    def moved(self, quanta: int) -> Charges:
+        """Where every cell has paid so much more (below 0: less).  Raises ValueError where that takes more
+        than every cell has paid beside the charges on attribute sets."""
+        if self.everywhere + quanta < 0:
+            raise ValueError("less than nothing cannot have been paid")
+        made = self.plus(())
+        made.everywhere += quanta
+        made._ceiling += quanta
+        return made
+
     def _add(self, attributes: AttributeSet, added: Quanta) -> None:
         """Before anyone has seen it."""
         most = _largest(added)
