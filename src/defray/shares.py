@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from defray.controller.ask import Ask, Held
 from defray.controller.scarcity import Moment
-from defray.controller.sharing import Share
+from defray.controller.share import Share
 from defray.core.amounts import rho_of
 from defray.core.contract import PURSES, Contract, Purse
 from defray.core.principals import Principal, Principals

@@ -13,7 +13,8 @@ from defray.controller.ask import Ask, Funds, Held
 from defray.controller.plan import Step, planned
 from defray.controller.purchase import releases
 from defray.controller.scarcity import Moment, Ration, Scarcity
-from defray.controller.sharing import Share, decide
+from defray.controller.share import Share
+from defray.controller.sharing import decide
 from defray.core.amounts import QUANTA, rho_of
 from defray.core.contract import Surplus
 from defray.policy.demand import Pace

@@ -20,7 +20,7 @@ from defray.policy.gates import Policy
 from defray.policy.weights import Weights
 
 if TYPE_CHECKING:
-    from defray.controller.sharing import Share
+    from defray.controller.share import Share
     from defray.support.overlap import Overlap
 
 ALL_BUT = 1 - Fraction(1, 2**40)
