@@ -174,12 +174,16 @@ def derived_fields(
     return block.keys, fields | {"attributes": list(block.attributes)}
 
 
-def releases(ledger: Ledger) -> Iterator[tuple[Epoch, int, Mapping[str, Any]]]:
-    """Every release of the log, oldest first: its epoch, its seq and its body."""
+def releases(
+    ledger: Ledger, *, shadows: bool = False
+) -> Iterator[tuple[Epoch, int, Mapping[str, Any]]]:
+    """Every release of the log, oldest first: its epoch, its seq and its body.  With ``shadows`` also what
+    analysts would have released alone."""
+    kinds = ("release", "shadow") if shadows else ("release",)
     epoch: Epoch | None = None
     for entry in ledger.entries():
         body = entry.read()
         if body["kind"] == "epoch":
             epoch = Epoch.from_json(body)
-        elif body["kind"] == "release" and epoch is not None:
+        elif body["kind"] in kinds and epoch is not None:
             yield epoch, entry.seq, body

@@ -1015,6 +1015,118 @@ class TestKeptAnswers:
         made.close()
 
 
+def shadow(back: Any = None, by: str = "ben", **rest: Any) -> Release:
+    """What an analyst would have bought alone, and what comes back to others."""
+    made = release(note={"by": by}, **rest)
+    values = tuple(None if v is None else 0 for v in made.values)
+    return replace(made, alone=True, values=values, back=back)
+
+
+@pytest.fixture
+def sharing(ledger: Any) -> Any:
+    """Of two analysts one has paid for all that the other is about to use."""
+    with ledger.transaction() as transaction:
+        transaction.enrol(analyst("ana"))
+        transaction.enrol(analyst("ben"))
+        transaction.append(shadow({}, "ana"))
+        transaction.append(release(note={"by": "ana"}))
+    return ledger
+
+
+HALF = int((release().precisions[0] or 0) * QUANTA / 2) // 2
+"""Of what the precision is worth in whole quanta, which the charge may exceed by one."""
+
+
+def quanta(view: Any) -> dict[str, int]:
+    names = ("answer", *(f"answer/{a}{k}" for a in ("ana", "ben") for k in ("", *KINDS)))
+    return {name: view.spent(name) for name in names if view.spent(name)}
+
+
+KINDS = ("/alone", "/reuse", "/back")
+
+
+class TestTransfers:
+    def test_what_comes_back_moves_between_accounts_and_nowhere_else(self, sharing: Any) -> None:
+        charge = release().charge
+        with sharing.view() as before, sharing.transaction() as transaction:
+            transaction.append(shadow({"ana": HALF}))
+            assert quanta(transaction) == {
+                "answer": charge,
+                "answer/ana": charge - HALF,
+                "answer/ana/alone": charge,
+                "answer/ana/back": HALF,
+                "answer/ben": HALF,
+                "answer/ben/alone": charge,
+                "answer/ben/reuse": HALF,
+            }
+            assert transaction.charges("answer/ana").worst() == charge - HALF
+            assert quanta(before) == dict.fromkeys(
+                ("answer", "answer/ana", "answer/ana/alone"), charge
+            )
+        (_, told), (_, newest) = sharing_shadows(sharing)
+        assert (told.back, newest.back, newest.reuse) == ({}, {"ana": HALF}, HALF)
+        report = audit(sharing, derive)
+        assert report.ok, report.findings
+
+    def test_it_is_kept_over_a_new_data_version(self, sharing: Any) -> None:
+        with sharing.transaction() as transaction:
+            transaction.append(shadow({"ana": HALF}))
+            kept = quanta(transaction)
+            transaction.open_epoch("q", DOMAIN)
+            assert quanta(transaction) == kept
+        with sharing.view() as view:
+            assert quanta(view) == kept
+        assert audit(sharing, derive).ok
+
+    @pytest.mark.parametrize(
+        ("bad", "said"),
+        [
+            (shadow({"eve": HALF}), "no other analyst"),
+            (shadow({"cora": HALF}), "no other analyst"),
+            (shadow({"ben": HALF}), "no other analyst"),
+            (shadow({"ana": 0}), "cannot come back"),
+            (shadow({"ana": -HALF}), "cannot come back"),
+            (shadow({"ana": 0.5}), "cannot come back"),
+            (shadow({"ana": release().charge + 1}), "more comes back to ana than was paid"),
+            (shadow({"ana": HALF}, sigmas=(20.0,)), "more than the share alone would pay"),
+            (replace(release(note={"by": "ben"}), back={"ana": HALF}), "alone gives"),
+            (replace(by_cell(note={"by": "ben"}), alone=True, back={"ana": 5}), "by cell"),
+        ],
+        ids=lambda x: x if isinstance(x, str) else "",
+    )
+    def test_what_cannot_come_back_is_refused(self, sharing: Any, bad: Release, said: str) -> None:
+        with sharing.transaction() as transaction:
+            transaction.enrol(Enrolment("add", "cora", "curator", None))
+        before = sharing.folds()
+        with pytest.raises(LedgerCorrupt, match=said), sharing.transaction() as transaction:
+            transaction.append(bad)
+        assert sharing.folds() == before
+
+    @pytest.mark.parametrize(
+        ("back", "said"),
+        [
+            (None, None),
+            ({"ana": HALF}, None),
+            ({"ana": HALF - 1}, "by the rule it is"),
+            ({}, "by the rule it is"),
+            ({"ana": 2 * HALF}, "by the rule it is"),
+        ],
+    )
+    def test_an_audit_derives_every_transfer_again(
+        self, sharing: Any, back: Any, said: str | None
+    ) -> None:
+        with sharing.transaction() as transaction:
+            transaction.append(shadow(back))
+        found = [f.message for f in audit(sharing, derive).findings]
+        assert not found if said is None else any(said in message for message in found)
+
+
+def sharing_shadows(ledger: Any) -> list[tuple[int, Release]]:
+    with ledger.view() as view:
+        found: list[tuple[int, Release]] = view.shadows(0)
+    return found
+
+
 class TestTransactions:
     def test_an_exception_keeps_nothing(self, ledger: Any) -> None:
         before = ledger.folds(), list(ledger.entries())

@@ -32,7 +32,7 @@ def engine_of(rule: Rule, folder: Path | None = None, support: str = "exact") ->
     """A contract of rho 1 over rows of some items, with these options; its ledger in a folder or in
     memory."""
     sharing = f'sharing = "{rule.sharing}"\n' if support == "exact" else ""
-    top = f'version = 1\ntable = "t"\nrho = 1\nsupport = "{support}"\ngate = "{rule.alone}"\n'
+    top = f'version = 1\ntable = "t"\nrho = 1\nm_floor = 10\nsupport = "{support}"\ngate = "{rule.alone}"\n'
     top += f'surplus = "{rule.surplus}"\n{sharing}[source]\nkind = "csv"\npath = "t.csv"\n'
     columns = f'[columns.item]\ntype = "integer"\nmin = 0\nmax = {ITEMS - 1}\nnull = "drop"\n'
     columns += '[columns.half]\ntype = "integer"\nmin = 0\nmax = 1\nnull = "drop"\n'

@@ -20,6 +20,8 @@ CHART = 28
 
 LEAST_CHART = 10
 
+TO_OTHERS = "to those who had paid for what was used, no privacy is spent on it"
+
 
 def show_answer(answer: Answer, *, footer: bool = True) -> None:
     """One row as a line, more as a table; then what it cost and what was answered."""
@@ -125,6 +127,8 @@ def _footer(answer: Answer) -> None:
         f"earlier releases; {rho(answer.remaining_rho)} rho remain"
     )
     say(money)
+    if answer.to_others_rho:
+        say(f"the account gave {rho(answer.to_others_rho)} rho {TO_OTHERS}")
     if len(answer.items) > 1:
         say(bill(answer.items))
     if answer.simultaneous:
@@ -178,6 +182,8 @@ def show_quote(quote: Quote, delta: float | None) -> None:
         f"credited {rho(quote.reused_rho)} rho from earlier releases; "
         f"{rho(quote.remaining_rho)} rho remain; " + _fits(quote, certain=quote.exact)
     )
+    if quote.to_others_rho:
+        say(f"the account gives {rho(quote.to_others_rho)} rho {TO_OTHERS}")
     if len(quote.items) > 1:
         say(bill(quote.items))
     for text in quote.notes:

@@ -238,6 +238,11 @@ def show_balance(b: Mapping[str, Any]) -> None:
             f"  {a['name']}{state} has {a['share']:g} of it: paid {rho(a['spent_rho'])} of "
             f"{rho(a['cap_rho'])}, {rho(a['remaining_rho'])} remain; {rho(a['saved_rho'])} saved"
         )
+        if a["to_others_rho"] or a["from_others_rho"]:
+            say(
+                f"    for what was reused: {rho(a['to_others_rho'])} to others, "
+                f"{rho(a['from_others_rho'])} from others"
+            )
     left, where = b["counts_left"], " in the reserve" if "accounts" in b else ""
     if not b["closed"]:
         say(

@@ -92,7 +92,7 @@ def _shared(
         return Ration(estimate, 0, None), trimmed(moves, ask, moment.held, share)
     moves = tuple(releases(ask, first.purchases))
     held, funds = share.savings(ask, moment, moves)
-    whole = own.whole and bool(moves)
+    whole = own.whole and bool(moves) and _enough(ask, moment, first, share)
     step = _bought(ask, moment, first, held, funds, share, whole=whole)
     need = charged(step.purchases, "answer")
     met = whole or (step.final and bool(step.purchases))
@@ -104,6 +104,15 @@ def _shared(
         priced = Price(step, step.charge, max(own.price.high, step.charge), exact=False)
     moves = trimmed(moves, ask, expected(ask, moment.held, step), share)
     return Ration(priced, max(estimate.rest, need), grant, cut=not met), moves
+
+
+def _enough(ask: Ask, moment: Moment, first: Step, share: Share) -> bool:
+    """Whether all that is asked is met once all know as much as the shadow: an anytime interval is as wide as
+    its first release was precise, and what all know may have begun otherwise."""
+    if ask.validity.kind == "fixed" or ask.depends_on_data:
+        return True
+    bought = replace(first, purchases=beyond(ask, first.purchases, moment.held, share))
+    return not plan(ask, expected(ask, moment.held, bought), moment.funds).purchases
 
 
 def _bought(
