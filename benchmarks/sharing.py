@@ -200,6 +200,9 @@ def main() -> None:
     found = {setting: scored(setting, seeds) for setting in SETTINGS}
     Console(width=200).print(table(found, seeds))
     show("The figures asked for", list(compared(found)))
+    from benchmarks.sharing_engine import lines as through_engine
+
+    show("The same through the engine", through_engine(min(seeds, 24)))
 
 
 if __name__ == "__main__":

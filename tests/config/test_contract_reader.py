@@ -259,6 +259,8 @@ TOP_MISTAKES = [
     ({"gate": '"paper"', "xi": "0.1", "weights": '{g = "cube"}'}, 6, "weights.g", "no g", "sqrt"),
     ({"charge_by": "3"}, 4, "charge_by", "3 is not a list of names", "charge_by ="),
     ({"charge_by": '["who"]'}, 4, "charge_by", 'no column "who"', "the columns are"),
+    ({"sharing": '"shapley"'}, 4, "sharing", "cannot tell whose part", 'support = "exact"'),
+    ({"sharing": '"all"'}, 4, "sharing", '"all"', "none"),
     ({"charge_by": '["age"]', "support": '"exact"'}, 4, "charge_by", "charges no cells", "remove"),
     ({"promise": "3"}, 4, "promise", "3 is not a list of tables", "[[promise]]"),
     ({"table": '""'}, 4, "table", "empty", "table ="),
@@ -745,3 +747,9 @@ def test_columns_that_are_promised_twice():
     again = promising() + '[[promise]]\ncolumns = "age"\nkind = "cells"\nwithin = 5\n'
     problem = only(again)
     assert "age is promised twice" in problem.message
+
+
+def test_reuse_is_shared_where_support_is_exact_unless_it_is_said_otherwise():
+    assert parse(contract_text()).sharing == "none"
+    assert parse(contract_text(support='"exact"')).sharing == "shapley"
+    assert parse(contract_text(support='"exact"', sharing='"none"')).sharing == "none"
