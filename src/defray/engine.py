@@ -237,7 +237,7 @@ class Engine:
         kept = kept_answer(tx, caller)
         if kept is not None:
             return kept
-        version, name = counter(tx), str(tx.seq + 1)
+        version = counter(tx)
         views, by = scanned.views.keys(), None if caller is None else caller.name
         moment = self.transcript.moment(ask, tx, version, ceiling, scanned=views, name=by)
         before, decision = foreseen
@@ -261,7 +261,7 @@ class Engine:
             return None  # others' releases changed what is measured: look again
 
         most, bought, stopped = latest.price.high, Bought(moment.held, moment.held), ""
-        given = 0
+        given, name = 0, str(tx.seq + 1 + len(decision.moves))  # its first release has that seq
         for n in range(MAX_STEPS):
             step = latest.price.step
             if stopped or not step.purchases:

@@ -26,6 +26,7 @@ from defray.policy.sharing import ALONE, SHARING, SURPLUS, Rule
 from defray.session import Session
 from defray.simulate.through_engine import half_width
 from tests.engine.analysts import ITEMS, Analysts, engine_of
+from tests.ledger.older import turned_back
 
 THREE = {"ann": Fraction(1, 4), "bob": Fraction(1, 4), "eve": Fraction(3, 8)}
 RULES = [Rule(*options) for options in itertools.product(SHARING, SURPLUS, ALONE)]
@@ -286,12 +287,14 @@ def test_what_nobodys_share_paid_for_is_free_for_all() -> None:
 
 
 def test_reuse_before_it_was_shared_stays_as_it_was(tmp_path: Path) -> None:
-    """A contract that shares reuse from now on: what was logged is not settled again."""
+    """A ledger of an earlier version, whose contract shares reuse from now on: what was logged is not settled
+    again."""
     before = Analysts(Rule("none"), THREE, tmp_path)
     for name in ("ann", "bob"):
         assert before.ask(name, 1, 0.1)
     paid = {name: before.paid(name) for name in THREE}
     before.engine.close()
+    turned_back(tmp_path / "t.ledger", 4)
     session = Session(engine_of(Rule(), tmp_path))
     assert (
         session.on_behalf_of("bob")

@@ -215,3 +215,30 @@ def test_only_the_fields_of_the_records_are_in_the_file(path: Path) -> None:
         {*release().to_json(), "by_cell"} | links,
         {"event", "name", "role", "share"} | links,
     ]
+
+
+@pytest.mark.parametrize(
+    ("purse", "may_fall"),
+    [
+        ("answer", False),
+        ("answer/ana", True),
+        ("answer/ana/alone", False),
+        ("answer/ana/reuse", False),
+        ("answer/ana/back", False),
+    ],
+)
+def test_only_to_an_analysts_account_something_comes_back(
+    path: Path, purse: str, may_fall: bool
+) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as sql:
+        if "/" in purse:
+            sql.execute("INSERT INTO totals VALUES (?, 0, 9)", (purse,))
+            sql.execute("INSERT INTO charges VALUES (?, '', 0, 0, 0)", (purse,))
+        for table, row in (("totals", ""), ("charges", " AND attributes = ''")):
+            where = f"WHERE purse = '{purse}'{row}"
+            sql.execute(f"UPDATE {table} SET quanta = quanta + 5 {where}")
+            if may_fall:
+                sql.execute(f"UPDATE {table} SET quanta = quanta - 5 {where}")
+                continue
+            with pytest.raises(sqlite3.IntegrityError, match="stays spent"):
+                sql.execute(f"UPDATE {table} SET quanta = quanta - 1 {where}")
