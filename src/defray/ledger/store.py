@@ -50,7 +50,8 @@ class View(Protocol):
         """What every cell of the newest epoch's declared domain has paid from the purse, over all epochs:
         what earlier ones charged to any cell, all cells have paid.  It never changes, so it can be kept.
         Before the first epoch there are no columns, and nothing was paid.  What was paid for an analyst, and
-        for the analyst's shadow, have names of their own (:func:`~defray.ledger.records.account_of`)."""
+        for the analyst's shadow, have names of their own (:func:`~defray.ledger.records.account_of`); of an
+        analyst's account something may come back (:mod:`defray.ledger.transfers`)."""
 
     def releases(self, after: int) -> list[tuple[int, Release]]:
         """The releases of the newest epoch whose seq is above ``after``, in order, each with its seq; without
