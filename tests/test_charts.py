@@ -223,7 +223,7 @@ def test_hostile_names_are_text_on_the_page():
     assert json.loads(data)["names"] == [TAME, "b"]
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=3, unique=True))
 def test_any_name_leaves_the_page_whole(names: list[str]):
     read, usual = Reader(page(names)), Reader(page(["a", "b", "c"][: len(names)]))

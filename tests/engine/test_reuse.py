@@ -75,7 +75,7 @@ def known(analysts: Analysts, item: int, alone: str | None = None) -> Fraction:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.lists(asked, min_size=4, max_size=24))
 def test_accounts_and_shadows_are_those_of_the_rule(rule: Rule, sequence: list[Asked]) -> None:
     run(Analysts(rule, THREE), sequence)

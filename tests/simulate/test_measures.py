@@ -244,6 +244,7 @@ def test_the_designs_sequences_give_the_designs_figures(
     assert reached(broken(name), measure, forecast) != pytest.approx(figure, abs=margin)
 
 
+@pytest.mark.slow
 @pytest.mark.statistics
 @pytest.mark.parametrize(
     ("name", "measure", "given", "figure", "margin"), [(*row[:3], *row[5:]) for row in FIGURES]

@@ -95,6 +95,7 @@ def test_the_csv_files_hold_every_number_with_all_its_digits(found: Results, rep
         ] == rows
 
 
+@pytest.mark.slow
 def test_more_tables_have_a_file_each_and_are_drawn(found: Results, tmp_path: Path):
     curve = [{"repeat_rate": r / 3, "saving": 1 / 3 * r, "break_even": 0.1} for r in range(3)]
     write_report(found, tmp_path / "r", extra={"amortisation": curve})
@@ -119,6 +120,7 @@ def test_the_page_tells_the_settings(report: Path):
         assert f"<dt>{key}</dt><dd>{value}</dd>" in page
 
 
+@pytest.mark.slow
 def test_names_of_workload_and_policies_are_text(found: Results, tmp_path: Path):
     hostile = replace(
         found,
@@ -157,6 +159,7 @@ def test_other_results_give_other_bytes(found: Results, report: Path, tmp_path: 
 # -- without the extra -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_without_the_extra_the_numbers_are_written_and_the_cure_is_named(
     found: Results, report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -215,6 +218,7 @@ def test_a_file_is_no_place(found: Results, tmp_path: Path):
     assert (tmp_path / "r").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_an_earlier_report_is_replaced_and_what_lies_beside_it_stays(
     found: Results, tmp_path: Path
 ):

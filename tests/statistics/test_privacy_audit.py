@@ -78,7 +78,7 @@ class Halved:
 
 CASES = [
     pytest.param("COUNT(*)", "rho = 8", 1, id="count-row", marks=pytest.mark.slow),
-    pytest.param("SUM(amount)", "rho = 8", 1, id="sum-row"),
+    pytest.param("SUM(amount)", "rho = 8", 1, id="sum-row", marks=pytest.mark.slow),
     pytest.param(
         "COUNT(*)", 'rho = 8\nunit = {column = "person", max_rows = 3}', 3, id="count-unit-of-3"
     ),

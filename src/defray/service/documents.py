@@ -137,6 +137,8 @@ class Terms(BaseModel):
     relation: str
     support: str
     gate: str
+    sharing: str
+    surplus: str
     horizon: int | None
     m_floor: float | None
     n_max: int | None

@@ -36,6 +36,8 @@ def contract_document(contract: Contract) -> dict[str, Any]:
         "relation": RELATION,
         "support": contract.support,
         "gate": contract.gate,
+        "sharing": contract.sharing,
+        "surplus": contract.surplus,
         "horizon": contract.horizon,
         "m_floor": None if contract.m_floor is None else float(contract.m_floor),
         "n_max": contract.n_max,

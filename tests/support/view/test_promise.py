@@ -186,13 +186,13 @@ def test_the_room_is_used_where_the_cap_is_close() -> None:
 
 
 def test_many_questions_near_the_cap() -> None:
-    """Eight thousand questions, a third of the class: lifts for rounding stay within the reserve."""
+    """Four thousand questions, a third of the class: lifts for rounding stay within the reserve."""
     plan = class_plan((16,), ("ranges",))
     cap = plan.charge * 1.002
     rng = np.random.default_rng(11)
-    inside = rng.random(8_000) < 0.34
-    q = np.where(inside[:, None], ranges(16, 8_000, rng), subsets(16, 8_000, rng))
-    v = np.where(inside, 1.0, 10.0 ** rng.uniform(-2, 1, 8_000))
+    inside = rng.random(4_000) < 0.34
+    q = np.where(inside[:, None], ranges(16, 4_000, rng), subsets(16, 4_000, rng))
+    v = np.where(inside, 1.0, 10.0 ** rng.uniform(-2, 1, 4_000))
     promise = Promise.of(plan, 1.0)
     for step, mine in zip(play(q, v, cap, promise=promise), inside, strict=True):
         assert step.found is not None or not mine
