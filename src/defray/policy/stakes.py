@@ -21,6 +21,7 @@ from fractions import Fraction
 from typing import Final
 
 from defray.core.amounts import QUANTA, support_of
+from defray.core.layered import Layered
 from defray.policy.slices import Slice, joined
 
 NOTHING: Final = Fraction(0)
@@ -49,13 +50,13 @@ class Stakes:
     """What is known of each functional, publicly and to each shadow (its ``own``), and by set of functionals
     who paid for what of it.  What was handed out is never changed: changes are made to a :meth:`branch`."""
 
-    _public: dict[bytes, Fraction] = field(default_factory=dict)
-    _own: dict[tuple[str, bytes], Fraction] = field(default_factory=dict)
-    _slices: dict[bytes, tuple[Slice, ...]] = field(default_factory=dict)
+    _public: Layered[bytes, Fraction] = field(default_factory=Layered)
+    _own: Layered[tuple[str, bytes], Fraction] = field(default_factory=Layered)
+    _slices: Layered[bytes, tuple[Slice, ...]] = field(default_factory=Layered)
 
     def branch(self) -> Stakes:
         """Another one, which holds the same."""
-        return Stakes(dict(self._public), dict(self._own), dict(self._slices))
+        return Stakes(self._public.branch(), self._own.branch(), self._slices.branch())
 
     def slices(self, keys: Iterable[bytes]) -> tuple[Slice, ...]:
         """Who paid for what of the set of these functionals, from 0 upwards."""
@@ -73,7 +74,7 @@ class Stakes:
         known = self.slices(made.added)
         top = sum(int(piece.width) for piece in known)
         start = max(math.floor(low * made.price), top)
-        end = math.floor(min(self._public[key] for key in made.added) * made.price)
+        end = math.floor(min(self._public.get(key, NOTHING) for key in made.added) * made.price)
         new = Slice(start - top, ()), Slice(end - start, (by,))
         self._slices[_together(made.added)] = (*known, *(piece for piece in new if piece.width > 0))
 
@@ -96,7 +97,8 @@ class Stakes:
             )
             self._slices[_together(made.added)] = slices
             back = {name: int(gain) for name, gain in gains.items() if gain > 0}
-        self._own.update({(by, key): level for key, level in reached.items()})
+        for key, level in reached.items():
+            self._own[by, key] = level
         return back
 
     def _rest(
