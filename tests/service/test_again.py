@@ -184,3 +184,9 @@ def test_refusals_are_worked_out_each_time(house: House, looked: list[str]):
     for _ in range(3):
         assert house.ask("ana", COUNT, 1e-6).status_code == 409
     assert len(looked) == 3
+
+
+def test_an_empty_key_is_refused_as_it_is_the_first_time(house: House):
+    for _ in range(2):
+        assert house.ask("ana").status_code == 200
+    assert house.ask("ana", **{"Idempotency-Key": ""}).status_code == 422

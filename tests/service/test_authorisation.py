@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.service.conftest import House
+from tests.service.conftest import COUNT, House
 from tests.service.issuer import Issuer
 from tests.service.routes import ROUTES, Route
 from tests.tables import people
@@ -152,3 +155,50 @@ def test_a_token_in_the_query_is_no_token(house: House):
     for name in ("access_token", "token"):
         got = house.client.get("/v1/me", params={name: house.tokens["ana"]})
         assert (got.status_code, got.json()["code"]) == (401, "unauthorized")
+
+
+@pytest.mark.parametrize(
+    ("who", "path", "body"),
+    [
+        ("ana", "/v1/ask", {"sql": COUNT, "within": 90}),
+        ("ana", "/v1/quotes", {"questions": [COUNT], "within": 90}),
+        ("cat", "/v1/analysts/cat/tokens", {}),
+    ],
+)
+def test_a_token_that_is_revoked_while_its_body_comes_works_no_more(
+    house: House, who: str, path: str, body: dict[str, object]
+):
+    (token,) = house.access.tokens(who)
+    told: list[dict[str, Any]] = []
+    parts = iter([b"", json.dumps(body).encode()])
+
+    async def receive() -> dict[str, Any]:
+        part = next(parts)
+        if part:  # the headers were seen by then
+            house.access.revoke(token.id)
+        return {"type": "http.request", "body": part, "more_body": not part}
+
+    async def send(message: Any) -> None:
+        told.append(message)
+
+    headers = house.headers(who, **{"Content-Type": "application/json"})
+    headers["Transfer-Encoding"] = "chunked"
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "query_string": b"",
+        "headers": [(name.lower().encode(), text.encode()) for name, text in headers.items()],
+    }
+    asyncio.run(house.app(scope, receive, send))
+    assert told[0]["status"] == 401
+    assert len(house.access.tokens(who)) == 1
+    assert house.session.history() == []
+
+
+@pytest.mark.parametrize("path", ["/v1/ask", "/v1/quote", "/v1/me"])
+def test_a_token_without_its_scheme_is_no_token(house: House, path: str):
+    method = "GET" if path == "/v1/me" else "POST"
+    body = None if method == "GET" else {"sql": COUNT, "within": 90}
+    shown = {"Authorization": house.tokens["ana"]}
+    assert house.client.request(method, path, json=body, headers=shown).status_code == 401

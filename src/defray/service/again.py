@@ -72,19 +72,25 @@ class Again:
     def _moment(self, grant: Grant, headers: dict[bytes, bytes]) -> Hashable | None:
         """What all that is said follows from; None under a key that was paid for or is at work, and where
         there is trouble, which the route will tell."""
-        name, key = grant.principal.name, headers.get(b"idempotency-key", b"").decode("latin-1")
-        if key and (not KEY.fullmatch(key) or self._service.jobs.at_work(name, key)):
-            return None
+        name, given = grant.principal.name, headers.get(b"idempotency-key")
         try:
+            if given is None:
+                return self._service.session.moment()
+            key = given.decode("latin-1")
+            if not KEY.fullmatch(key) or self._service.jobs.at_work(name, key):
+                return None
             moment = self._service.session.moment()
-            kept = key and self._service.session.on_behalf_of(name).kept(key)
+            kept = self._service.session.on_behalf_of(name).kept(key)
         except DefrayError:
             return None
         return None if kept else moment
 
     async def _grant(self, scope: Scope, headers: dict[bytes, bytes]) -> Grant | None:
+        shown = headers.get(b"authorization", b"")
+        if not shown.startswith(BEARER):
+            return None
         try:
-            token = headers.get(b"authorization", b"").removeprefix(BEARER).decode("ascii")
+            token = shown.removeprefix(BEARER).decode("ascii")
             grant = await self._service.authenticator.grant(token)
         except (DefrayError, UnicodeDecodeError):
             return None

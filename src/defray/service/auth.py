@@ -23,9 +23,14 @@ _bearer = HTTPBearer(
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
+def was_shown(request: Request) -> bool:
+    """Whether the request's token was looked up, and still counts."""
+    return getattr(request.state, "shown", None) is not None
+
+
 async def shown(request: Request) -> Grant:
-    """The grant of a request's token, which is looked up once.  Raises Unauthorized, and Unreachable where
-    that cannot be said."""
+    """The grant of a request's token, which is looked up once as long as that counts.  Raises Unauthorized,
+    and Unreachable where that cannot be said."""
     found: Grant | None = getattr(request.state, "shown", None)
     if found is None:
         scheme, token = get_authorization_scheme_param(request.headers.get("authorization"))

@@ -1,5 +1,5 @@
-"""What holds of every request, whatever it asks for: its token works, a body is JSON, and no parameter is
-unknown."""
+"""What holds of every request, whatever it asks for: its token works, before its body comes and after, a body
+is JSON, and no parameter is unknown."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from starlette.exceptions import HTTPException
 
 from defray.core.brief import brief
 from defray.errors import BadInput
-from defray.service.auth import shown
+from defray.service.auth import shown, was_shown
 
 OPEN: Final = ("/v1/health",)
 """The routes that need no token."""
 
 
 class Route(APIRoute):
-    """A route that looks who asks, and at the form of a request, before its body is read."""
+    """A route that looks who asks, and at the form of a request, before its body is read.
+
+    A body may take as long as its sender likes, so who asks is looked up anew once it is there.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -27,7 +30,10 @@ class Route(APIRoute):
 
         async def checked(request: Request) -> Response:
             if self.path not in OPEN:
+                read = was_shown(request)
                 await shown(request)
+                if self.body_field is not None and not read:
+                    request.state.shown = None
             only_json(request)
             only_known(request, known)
             return await handle(request)
