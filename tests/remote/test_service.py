@@ -97,6 +97,19 @@ def test_one_key_is_one_payment(ana: Client):
         ana.ask(sql, within=19, idempotency_key="monday")
 
 
+@pytest.mark.parametrize("key", ["", "two words", "a\r\nX-Other: b", "\u2603", "x" * 129, 5])
+def test_a_key_that_cannot_be_sent_is_refused(ana: Client, key: Any):
+    with pytest.raises(defray.errors.BadInput, match="visible ASCII"):
+        ana.ask(COUNT, within=50, idempotency_key=key)
+
+
+def test_a_text_that_is_no_unicode_is_found_nowhere(ana: Client):
+    with pytest.raises(NotFound):
+        ana.explain("\ud800")
+    with pytest.raises(NotFound):
+        ana.balance(by="\ud800")
+
+
 def test_tools_ask_it(ana: Client, running: Any):
     with dbapi.connect(running.url, running.tokens["ben"], within=40) as connection:
         rows = connection.cursor().execute(BY_SEX).fetchall()

@@ -81,7 +81,11 @@ def test_a_form_is_of_its_own_session_and_site(busy: House, guests: dict[str, Vi
     for csrf in ("", "x", guests["ana"].csrf):
         got = cat.client.post(page.at, data={**page.form, "csrf": csrf}, follow_redirects=False)
         assert (got.status_code, "not of your session" in got.text) == (403, True)
-    for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://elsewhere.example"}):
+    for headers in (
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Origin": "https://elsewhere.example"},
+        {"Origin": "http://[::1"},
+    ):
         got = cat.post(page.at, page.form, headers=headers, follow_redirects=False)
         assert (got.status_code, "by another site" in got.text) == (403, True)
     assert cat.get("/").status_code == 200  # still signed in

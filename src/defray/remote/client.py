@@ -142,7 +142,7 @@ class Client:
         }
         if flag("dry_run", dry_run):
             body["dry_run"] = True
-        key = secrets.token_urlsafe(18) if idempotency_key is None else idempotency_key
+        key = secrets.token_urlsafe(18) if idempotency_key is None else _key(idempotency_key)
         wait = PATIENCE if limit is None else limit + self._transport.timeout
         try:
             if progress is None and cancelled is None:
@@ -188,7 +188,7 @@ class Client:
 
     def explain(self, id: str | int) -> dict[str, Any]:
         """What an answer rests on, and how much of it was paid before."""
-        return self._get(f"/v1/answers/{percent(str(id), safe='')}/explain")
+        return self._get(f"/v1/answers/{percent(str(id), safe='', errors='replace')}/explain")
 
     def audit(self) -> dict[str, Any]:
         """For curators: what a replay of the ledger from zero found, as
@@ -210,7 +210,7 @@ class Client:
     # -- the way there ----------------------------------------------------------------------------
 
     def _get(self, path: str, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        asked = f"{path}?{urlencode(query)}" if query else path
+        asked = f"{path}?{urlencode(query, errors='replace')}" if query else path
         return self._read(dict, self._transport.send("GET", asked).document)
 
     def _asked(self, body: Mapping[str, Any], key: str, wait: float, **more: str) -> Reply:
@@ -314,6 +314,15 @@ def _wish(
         snap=snap,
         validity=validity,
     )
+
+
+def _key(key: Any) -> str:
+    if not (isinstance(key, str) and 1 <= len(key) <= 128 and all("!" <= c <= "~" for c in key)):
+        raise BadInput(
+            "an idempotency_key is a text of 1 to 128 visible ASCII characters, without blanks",
+            hint='idempotency_key="nightly-2026-07-01"',
+        )
+    return key
 
 
 def _among(among: Any) -> dict[str, Any]:
