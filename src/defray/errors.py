@@ -20,6 +20,7 @@
     │   └── Cancelled              stopped by the caller or a timeout
     ├── LedgerError                the durable memory                             exit 5
     │   ├── LedgerBusy
+    │   ├── ContractClosed         nothing is spent any more; what is known stays free
     │   ├── LedgerMismatch         contract and ledger disagree
     │   └── LedgerCorrupt
     ├── MissingExtra               an optional dependency is not installed        exit 6
@@ -238,6 +239,10 @@ class LedgerError(DefrayError):
 
 class LedgerBusy(LedgerError):
     code = "ledger-busy"
+
+
+class ContractClosed(LedgerError):
+    code = "contract-closed"
 
 
 class LedgerMismatch(LedgerError):

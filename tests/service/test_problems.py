@@ -21,7 +21,7 @@ STATUSES = {
     "BadInput": 422, "ContractError": 503, "WorkloadError": 422, "QueryError": 422, "NotFound": 404,
     "TargetError": 422, "Refused": 409, "BudgetRefused": 409, "MaxRhoRefused": 409, "TooFewRows": 409,
     "TooManyLooks": 409, "DataError": 503, "SourceUnavailable": 503, "SourceChanged": 503,
-    "Cancelled": 409, "LedgerError": 503, "LedgerBusy": 503, "LedgerMismatch": 503,
+    "Cancelled": 409, "ContractClosed": 409, "LedgerError": 503, "LedgerBusy": 503, "LedgerMismatch": 503,
     "LedgerCorrupt": 503, "MissingExtra": 503, "Unauthorized": 401, "Forbidden": 403,
     "Throttled": 429, "InternalError": 500, "DefrayError": 500, "Unreachable": 503,
 }  # fmt: skip
@@ -227,3 +227,13 @@ def test_a_stranger_is_told_nothing_about_a_body(house: House, body: bytes, kind
             "/v1/ask?wrong=1", content=body, headers={**headers, "Content-Type": kind}
         )
         assert (got.status_code, got.json()["code"]) == (401, "unauthorized")
+
+
+def test_analysts_are_told_that_the_contract_was_closed(house: House):
+    assert house.ask("ana").status_code == 200
+    house.session.end()
+    for path in ("/ask", "/quote"):
+        got = house.send("ana", "POST", path, {"sql": COUNT, "within": 20})
+        told = problem(got, 409, "contract-closed")
+        assert "only what is known" in told["detail"]
+    assert house.ask("ana").json()["charged_rho"] == 0

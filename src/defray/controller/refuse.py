@@ -14,7 +14,7 @@ from defray.controller.validity import too_many_looks
 from defray.core.amounts import rho_of
 from defray.core.numbers import show_number
 from defray.core.target import Within, two_sided
-from defray.errors import BudgetRefused, LedgerError, MaxRhoRefused, Refused, TooFewRows
+from defray.errors import BudgetRefused, ContractClosed, MaxRhoRefused, Refused, TooFewRows
 
 
 def refusal_of(
@@ -67,9 +67,9 @@ def reason(rationed: Ration, scarcity: Scarcity) -> str:
     )
 
 
-def closed() -> LedgerError:
+def closed() -> ContractClosed:
     """The contract has ended."""
-    return LedgerError(
+    return ContractClosed(
         "the contract was closed; only what is known already is answered",
         hint="what was asked and answered before is in its history",
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 from defray.core.amounts import QUANTA
 from defray.core.principals import Enrolment, Principals
 from defray.core.principals import enrolled as principals_after
-from defray.errors import BadInput, LedgerCorrupt, LedgerError
+from defray.errors import BadInput, ContractClosed, LedgerCorrupt, LedgerError
 from defray.ledger.accounts import Account, dearest
 from defray.ledger.records import (
     PURSES,
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 _TAG: Final = re.compile("[0-9a-f]{32}")
 
 
-def ended() -> LedgerError:
+def ended() -> ContractClosed:
     """Nothing can be appended to a contract that was closed."""
-    return LedgerError(
+    return ContractClosed(
         "the contract was closed; it answers no more questions",
         hint="its certificate and history can still be read",
     )

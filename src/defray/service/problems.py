@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse
 from defray.errors import (
     BadInput,
     Cancelled,
+    ContractClosed,
     ContractError,
     DataError,
     DefrayError,
@@ -42,6 +43,7 @@ STATUS: Final[tuple[tuple[type[DefrayError], int], ...]] = (
     (Throttled, 429),
     (Refused, 409),
     (Cancelled, 409),
+    (ContractClosed, 409),
     (DataError, 503),
     (LedgerError, 503),
     (MissingExtra, 503),
@@ -77,7 +79,7 @@ def status_of(error: DefrayError) -> int:
 
 def operators_matter(error: DefrayError) -> bool:
     """Whether only a curator is told what went wrong."""
-    return isinstance(error, OPERATORS) and not isinstance(error, LedgerBusy)
+    return isinstance(error, OPERATORS) and not isinstance(error, LedgerBusy | ContractClosed)
 
 
 def document(error: DefrayError, request_id: str, *, whole: bool = False) -> dict[str, Any]:
