@@ -190,3 +190,11 @@ def test_an_empty_key_is_refused_as_it_is_the_first_time(house: House):
     for _ in range(2):
         assert house.ask("ana").status_code == 200
     assert house.ask("ana", **{"Idempotency-Key": ""}).status_code == 422
+
+
+def test_a_body_that_outgrows_its_declared_length_is_too_large(house: House):
+    headers = house.headers("ana", **{"Content-Type": "application/json", "Content-Length": "5"})
+    headers["Transfer-Encoding"] = "chunked"
+    body = b" " * (house.limits.body_bytes + 1)
+    got = house.client.post("/v1/ask", content=body, headers=headers)
+    assert (got.status_code, got.json()["code"]) == (413, "body-too-large")

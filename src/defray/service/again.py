@@ -145,7 +145,8 @@ def _plain(scope: Scope) -> dict[bytes, bytes] | None:
     headers = dict(scope["headers"])
     length = headers.get(b"content-length", b"")
     small = length.isdigit() and len(length) < 6 and int(length) <= MOST_BYTES
-    plain = headers.get(b"content-type") == JSON and b"prefer" not in headers
+    others = b"prefer" in headers or b"transfer-encoding" in headers
+    plain = headers.get(b"content-type") == JSON and not others
     repeated = len(headers) != len(scope["headers"])
     return headers if small and plain and not repeated and not scope["query_string"] else None
 
