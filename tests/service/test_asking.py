@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -165,3 +167,35 @@ def test_a_refusal_is_not_kept_under_its_key(house: House):
     assert house.send("ana", "POST", "/ask", body, **KEY).status_code == 409
     assert house.ask("ana", within=50).status_code == 200
     assert house.send("ana", "POST", "/ask", body, **KEY).json()["charged_rho"] == 0
+
+
+def test_whoever_is_waited_for_no_longer_is_told_to_send_it_again(slow_house: House):
+    body = json.dumps({"sql": COUNT, "within": 50}).encode()
+    headers = slow_house.headers("ana", **{"Content-Type": "application/json"})
+    headers["Content-Length"] = str(len(body))
+    told: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Any) -> None:
+        told.append(message)
+
+    async def stopped_at_work() -> None:
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/v1/ask",
+            "query_string": b"",
+            "headers": [(name.lower().encode(), text.encode()) for name, text in headers.items()],
+        }
+        asking = asyncio.create_task(slow_house.app(scope, receive, send))
+        while not slow_house.app.state.service.jobs.running():
+            await asyncio.sleep(0.01)
+        asking.cancel()
+        await asking
+
+    asyncio.run(stopped_at_work())
+    assert told[0]["status"] == 429
+    assert json.loads(told[1]["body"])["code"] == "throttled"
+    assert {b"x-request-id", b"retry-after"} <= {name for name, _ in told[0]["headers"]}

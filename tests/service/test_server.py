@@ -113,6 +113,27 @@ def test_what_outlasts_the_grace_time_is_cancelled_and_told(contract: Path):
         assert session.balance()["spent_rho"] == 0
 
 
+@pytest.mark.slow
+def test_what_is_being_written_outlasts_the_server_and_is_told_again(contract: Path):
+    limits = {"grace_seconds": 0.2}
+    key = {"Idempotency-Key": "monday"}
+    with running(contract, linger=8, limits=limits) as server, ThreadPoolExecutor() as pool:
+        asked = pool.submit(server.ask, **key)
+        assert server.said() == {"committed": True}
+        code, logged = server.stop()
+        told = asked.result()
+    assert code == 0
+    assert (told.status_code, told.json()["code"]) == (429, "throttled")
+    assert told.headers["content-type"] == "application/problem+json"
+    assert int(told.headers["retry-after"]) > 0
+    assert {line["event"] for line in logged}.isdisjoint({"fault", "incident"})
+    with running(contract) as server:
+        again = server.ask(**key).json()
+        assert again["charged_rho"] > 0
+    with open_session(contract) as session:
+        assert session.balance()["spent_rho"] == pytest.approx(again["charged_rho"])
+
+
 @pytest.mark.crash
 def test_killed_between_commit_and_response_an_ask_is_paid_once(contract: Path):
     key = {"Idempotency-Key": "once"}

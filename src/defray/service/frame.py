@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
 import time
@@ -13,7 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from defray.errors import DefrayError
+from defray.errors import DefrayError, Throttled
 from defray.service import problems
 from defray.service.logs import event
 from defray.service.metrics import Metrics
@@ -57,6 +58,9 @@ class Frame:
 
         try:
             await self._app(scope, receive, sending)
+        except asyncio.CancelledError:  # the server stops, and waits for this one no longer
+            if status == 0:
+                await self._shown(scope, stopped())(scope, receive, sending)
         except Exception as fault:
             incident = incident_of(fault)
             if status == 0:
@@ -80,6 +84,15 @@ class Frame:
             **{name: state[name] for name in ("code", "reason") if name in state},
         )
         self._metrics.request(method, route, status, seconds)
+
+
+def stopped() -> Throttled:
+    """The error for a request that is not waited for, since the service stops."""
+    return Throttled(
+        "the service stopped before this had ended",
+        hint="send it again, an ask under the same Idempotency-Key: what was paid for by then is told again",
+        retry_after=5,
+    )
 
 
 METHODS = ("GET", "POST", "PATCH", "DELETE", "PUT", "HEAD", "OPTIONS")
