@@ -48,7 +48,7 @@ def shielded(method: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def incident_of(fault: Exception) -> InternalError:
+def incident_of(fault: BaseException) -> InternalError:
     """The error shown for a fault, which is logged under the incident's id."""
     import secrets
     import traceback

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from defray.errors import NotFound, Throttled
+from defray.errors import InternalError, NotFound, Throttled
 from defray.service.jobs import Job, Jobs
 from defray.service.lanes import Lane
 from defray.service.limits import Limits
@@ -206,4 +206,17 @@ def test_a_job_that_waits_for_a_thread_is_cancelled_before_it_begins():
     first.future.result()
     second.future.result()
     assert (first.state, second.state) == ("done", "cancelled")
+    bench.jobs.close(1)
+
+
+def test_a_job_ends_whatever_its_work_raises():
+    def wrong() -> None:
+        raise KeyboardInterrupt
+
+    bench = Bench()
+    job = bench.start(look=wrong)
+    job.future.result(10)
+    assert job.state == "failed"
+    with pytest.raises(InternalError):
+        job.outcome()
     bench.jobs.close(1)

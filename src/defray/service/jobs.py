@@ -139,7 +139,7 @@ class Jobs:
             job.answer = part()
         except DefrayError as error:
             job.error = error
-        except Exception as fault:
+        except BaseException as fault:  # of whatever kind: nobody but the job can tell who waits
             job.error = incident_of(fault)
 
     def _end(self, job: Job) -> None:
