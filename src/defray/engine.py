@@ -187,6 +187,8 @@ class Engine:
             scanned = scan(self._source, ask.compiled, step, overlap, control)
             if self._source.fingerprint() != fingerprint:
                 continue  # another version was scanned: nothing was drawn, start over
+            if control is not None:
+                control.check()
             with self.ledger.transaction() as tx:
                 if self.transcript.version(tx, fingerprint) != version:
                     continue  # a newer version was opened meanwhile

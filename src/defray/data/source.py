@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from defray.errors import Cancelled
 from defray.query.descriptor import Axis
 from defray.query.region import Region
 
@@ -44,6 +45,11 @@ class Control:
     progress: Callable[[float], None] | None = None
     cancelled: Callable[[], bool] | None = None
     timeout: float | None = None
+
+    def check(self) -> None:
+        """Raises Cancelled where the caller wants no more."""
+        if self.cancelled is not None and self.cancelled():
+            raise Cancelled("the ask was cancelled", hint="nothing was charged")
 
 
 class Source(Protocol):
