@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from defray import books
-from defray.arguments import flag, guarded, question_of, questions_of, seconds, wished
+from defray.arguments import WISHED, flag, guarded, question_of, questions_of, seconds, wished
 from defray.controller.goals import Wish
 from defray.core.answer import Answer, Quote
 from defray.core.contract import Contract
@@ -200,24 +200,21 @@ class Session:
         self,
         sql: str,
         *,
-        within: Any = None,
-        confidence: Any = None,
-        rho: Any = None,
         max_rho: Any = None,
-        simultaneous: bool | None = None,
-        snap: str | None = None,
-        validity: str | None = None,
         among: Sequence[str] | None = None,
         key: str | None = None,
         request: str | None = None,
+        **wish: Any,
     ) -> Answer | None:
         """What :meth:`ask` answers where that is free; None where something would have to be bought.  No row
         is read.  Arguments as in :meth:`ask`."""
-        wish = Wish.of(within, confidence, rho, simultaneous, snap, validity)
+        wanted = Wish.of(*(wish.pop(name, None) for name in WISHED))
+        if wish:
+            raise TypeError(f"known() has no argument {next(iter(wish))}")
         others = () if among is None else questions_of("among", among)
         asked = question_of(sql)
         caller = self._caller(asked, key, request)
-        return self._engine.known(asked, wish, among=others, max_rho=max_rho, caller=caller)
+        return self._engine.known(asked, wanted, among=others, max_rho=max_rho, caller=caller)
 
     def _caller(self, asked: str, key: str | None, request: str | None) -> Caller | None:
         if self._name is None:
