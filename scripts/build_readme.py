@@ -2,7 +2,7 @@
 
 In a block marked ``console`` the lines that start with ``$ `` are run, in order, in one scratch folder that
 lives for the whole page (``$ cd FOLDER`` holds for the rest of it); everything else in the block is replaced
-by what they print.  A block marked
+by what they print.  A block that follows ``<!-- file: NAME -->`` is written there first.  A block marked
 ``python`` that follows ``<!-- run -->`` is run in the same folder and its output goes to the ``text`` block
 after it.  ``python scripts/build_readme.py [PAGE ...]`` rewrites them; ``--check`` only tries that all
 commands still exit as they did (noise differs from run to run, so texts are not compared).
@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 PYTHON = re.compile(r"(<!-- run -->\n```python\n(.*?)```\n\n```text\n)(.*?)(```)", re.DOTALL)
+FILE = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", re.DOTALL)
 REFUSED = 3
 
 
@@ -61,6 +62,8 @@ def rebuild(page: Path) -> None:
         def python(match: re.Match[str]) -> str:
             return f"{match[1]}{run([sys.executable, '-c', match[2]], folder, home)}\n{match[4]}"
 
+        for name, content in FILE.findall(text):
+            (home / name).write_text(content)
         text = BLOCK.sub(console, text)
         text = PYTHON.sub(python, text)
     if "--check" not in sys.argv:

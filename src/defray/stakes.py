@@ -10,7 +10,6 @@ from defray.errors import LedgerCorrupt
 from defray.ledger.records import Release
 from defray.ledger.store import View
 from defray.ledger.transfers import measured
-from defray.past import appended
 from defray.policy.stakes import Stakes
 from defray.support.exact import block_of
 
@@ -31,6 +30,8 @@ class Payers:
     def read(self, view: View, *, exists: bool) -> Stakes:
         """The stakes at this moment: the same object as long as nothing was released or moved; in a
         transaction with its own entries, which others do not see.  LedgerCorrupt where one cannot be read."""
+        from defray.past import appended  # arrays are loaded where somebody asks
+
         with self._lock:
             if not exists:
                 return Stakes()

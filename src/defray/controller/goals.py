@@ -126,7 +126,7 @@ def _goals(question: Question, wish: Wish, contract: Contract) -> tuple[Goal, ..
     if not named:
         raise TargetError(
             "say how accurate the answer must be",
-            hint="add ERROR WITHIN 50 AT CONFIDENCE 95% to the SQL, or within=50, confidence=0.95",
+            hint="add ERROR WITHIN 50 AT CONFIDENCE 95% to the SQL, or say it beside the SQL: within 50",
         )
     known = {a.alias.casefold(): a for a in aggregates}
     for alias_ in named:

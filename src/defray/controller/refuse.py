@@ -158,7 +158,7 @@ def over_budget(
     if regional:
         here = " for this region"
         column = next((a for b in ask.compiled.blocks for a in b.attributes), "COLUMN")
-        hint += f"; another region may have more left: see the balance by {column}"
+        hint += f"; another region may have more left: see the balance by {column} (--by {column})"
     return BudgetRefused(
         f"this needs {show_rho(asked)} rho; {show_rho(available)} of {whose[0]}'s "
         f"{show_rho(cap)} rho for answers remain{here} ({show_rho(asked - available)} too little)",

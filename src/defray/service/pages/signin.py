@@ -163,4 +163,7 @@ def _same_site(request: Request) -> None:
     origin = request.headers.get("origin", "null")
     elsewhere = origin != "null" and origin.partition("://")[2] != request.headers.get("host")
     if site not in ("same-origin", "none") or elsewhere:
-        raise Forbidden("this form was sent by another site", hint="open the page and send it anew")
+        raise Forbidden(
+            "this form was sent by another site",
+            hint="open the page and send it anew; a proxy in front must pass the header Host as it came",
+        )
