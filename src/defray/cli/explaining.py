@@ -110,6 +110,7 @@ WAYS: Final = {
     "own releases": "releases of itself",
     "view": "least squares over all releases",
     "residuals": "residuals of the marginal",
+    "own releases and residuals": "releases of itself, and residuals of the marginal",
 }
 
 

@@ -89,11 +89,11 @@ def explain_rows(
     def part(block: int, cell: int) -> Explained | None:
         from defray.support.explained import explained
 
-        if block in memo:
-            return memo[block]
         known, asked = held.known[block][cell], ask.compiled.blocks[block]
         wide = held.by_overlap(block, cell)
         mine = own(asked.keys[cell])
+        if block in memo and not mine:
+            return memo[block]
         made = explained(
             asked, cell, known, mine, held.overlap, wide=wide, exact=exact, views=views
         )

@@ -2,11 +2,12 @@ r"""Certificates: how what is known of a functional follows from releases, as ex
 
 ``estimate = sum w_i y_i`` over values of releases, whose noise is independent: its variance is ``sum w_i^2
 v_i``, and it is an estimate of q iff ``sum w_i b_i = q``.  Both are checked from the weights and the log
-alone, whatever chose the weights.  A functional is known in one of three ways:
+alone, whatever chose the weights.  A functional is known in one of four ways:
 
 * by releases of its own, fused by precision: ``w_i = p_i / sum p``;
 * from a view, by least squares (:mod:`defray.support.view.certificate`);
-* a full GROUP BY from residuals (:mod:`defray.support.marginal.certificate`).
+* a full GROUP BY from residuals (:mod:`defray.support.marginal.certificate`);
+* from residuals and releases of its own, which are fused by precision.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from defray.core.amounts import dyadic_down
 from defray.support.axes import Axes
 from defray.support.exact import Block
 from defray.support.history import PLACES, Item
@@ -32,7 +34,7 @@ from defray.support.overlap import WORTH, Overlap
 from defray.support.view.certificate import Certificate
 from defray.support.view.state import State
 
-Way = Literal["own releases", "view", "residuals"]
+Way = Literal["own releases", "view", "residuals", "own releases and residuals"]
 
 EXACTLY: Final = 2**18
 """Up to so many products a view's certificate is worked out in exact fractions; above, the bound on the
@@ -143,6 +145,7 @@ def explained(
         items = overlap.history.spaces[str(block.measure)]
         columns = Columns(overlap.history.domain.widths)
         found = [of_residuals(columns, block.marginal, items, known.precision)]
+        found += [of_both(f, own, known.precision) for f in found if f is not None and own]
     for state, q, certificate in overlap.certificates(block, cell, views):
         found.append(of_view(state, q, certificate, known.precision, exact))
     return max((f for f in found if f is not None), key=lambda f: f.borne, default=None)
@@ -215,6 +218,14 @@ def of_residuals(
         return None
     terms = _terms(columns, certificate, held)
     return Explained("residuals", terms, Fraction(0), Fraction(0), precision)
+
+
+def of_both(residuals: Explained, own: Sequence[Own], precision: Fraction) -> Explained:
+    """Residuals, fused with releases of the functional itself."""
+    mine = of_own(own, precision)
+    a, b = dyadic_down(1 / residuals.variance), 1 / mine.variance
+    terms = (*residuals.scaled(a / (a + b)), *mine.scaled(b / (a + b)))
+    return Explained("own releases and residuals", terms, Fraction(0), Fraction(0), precision)
 
 
 def _terms(

@@ -105,21 +105,32 @@ class Overlap:
             if self.alone is not None:
                 found = _better(found, self._known_as(block, self.alone))
             self.history.cache[key] = found
-        return [
+        told = [
             own if more.precision * BETTER <= own.precision else more
             for own, more in zip(exact, found, strict=True)
         ]
+        if self.by_residuals(block) or (self.alone is not None and self.alone.by_residuals(block)):
+            beside = map(_beside, exact, self._known_marginal(block))
+            return _better(told, list(beside))
+        return told
 
     def _known_as(self, block: Block, other: Overlap) -> Sequence[Known]:
         """What all releases say of each cell, on the way in which ``other`` is answered; UNKNOWN where they
         do not say enough."""
-        if other.by_residuals(block):
-            return self._known_marginal(block)
         found: Sequence[Known] = [UNKNOWN] * len(block.keys)
-        for axes in other.views(block):
-            if len(block.keys) * axes.cells <= 4 * WORK:
-                found = _better(found, self._known_in(block, axes))
+        if other.by_residuals(block):
+            found = self._known_marginal(block)
+        for axes in other.telling(block):
+            found = _better(found, self._known_in(block, axes))
         return found
+
+    def telling(self, block: Block) -> list[Axes]:
+        """The views that say something of a block, and are not too large: of one that is answered from
+        residuals, where other releases say something."""
+        few = [axes for axes in self.views(block) if _size(block) * axes.cells <= 4 * WORK]
+        if not self.by_residuals(block):
+            return few
+        return [axes for axes in few if self._measured(str(block.measure), axes)]
 
     def _known_in(self, block: Block, axes: Axes) -> Sequence[Known]:
         out = [UNKNOWN] * len(block.keys)
@@ -142,7 +153,7 @@ class Overlap:
     ) -> Iterator[tuple[State, NDArray[np.float64], Certificate]]:
         """How one cell, as a functional of a view's cells, follows from the view's releases: in its own
         views, if it is answered from them, in those of promises, and in ``more`` that tell it apart."""
-        views = [] if self.by_residuals(block) else self.views(block)
+        views = self.telling(block) if self.by_residuals(block) else self.views(block)
         views += [self.promised_view(block, n)[1] for n in self._classes(block)]
         for view in dict.fromkeys([*views, *self._respected(block, more)]):
             for held in self._states(block, view):
@@ -203,6 +214,13 @@ class Overlap:
 
     def _known_marginal(self, block: Block) -> Sequence[Known]:
         """A full GROUP BY from residuals."""
+        key = ("marginal", block.keys)
+        if key not in self.history.cache:
+            self.history.cache[key] = self._reconstructed(block)
+        found: Sequence[Known] = self.history.cache[key]
+        return found
+
+    def _reconstructed(self, block: Block) -> Sequence[Known]:
         assert block.marginal is not None
         columns = Columns(self.history.domain.widths)
         attributes = columns.reduced(block.marginal)
@@ -338,8 +356,12 @@ class Overlap:
         """Whether a full GROUP BY is answered from a view: where others than residuals say something."""
         space, cuts = str(block.measure), self.cuts(block)
         axes = self.history.home(space, cuts)
-        if axes is None or len(block.keys) * axes.cells > WORK:
+        if axes is None or _size(block) * axes.cells > WORK:
             return False
+        return self._measured(space, axes)
+
+    def _measured(self, space: str, axes: Axes) -> bool:
+        """Whether a view holds anything but residuals."""
         return any(
             item.centred is None and axes.respects(item.cuts)
             for item in self.history.spaces.get(space, ())
@@ -351,6 +373,29 @@ class Overlap:
     def questions(self, block: Block, axes: Axes, cells: Sequence[int]) -> NDArray[np.float64]:
         numbers = [block.numbers[i] for i in cells]
         return block.grouped.vectors(axes, self.history.domain, numbers)
+
+
+def _size(block: Block) -> int:
+    """How many cells of a block there are to be known."""
+    return sum(not empty for empty in block.empty)
+
+
+def _beside(own: Known, residuals: Known) -> Known:
+    """What a functional's own releases and residuals say together: they share no release, so their noise is
+    independent."""
+    if not own.precision or not residuals.precision:
+        return UNKNOWN
+    newest = max(own, residuals, key=lambda k: k.last)
+    precision = own.precision + residuals.precision
+    return Known(
+        precision,
+        own.weighted + residuals.weighted,
+        own.releases + residuals.releases,
+        newest.last,
+        newest.index,
+        first=precision,
+        asks=tuple(dict.fromkeys((*residuals.asks, *own.asks))),
+    )
 
 
 def _better(some: Sequence[Known], others: Sequence[Known]) -> Sequence[Known]:

@@ -86,6 +86,8 @@ class Remainder:
             return None
         if len(wanted) * axes.cells > max(WORK, axes.cells):
             return None
+        if axes not in self.overlap.telling(block):
+            return None  # what is measured there would not be looked up there
         own = self.overlap.own_promise(block, axes) if purse == HELD else None
         offers = self._offers(block, wanted, purse, state, axes, own)
         if not offers or self._itself(block, wanted, axes, offers):
