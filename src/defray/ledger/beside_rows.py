@@ -1,30 +1,30 @@
-"""The tables beside the log of a SQLite ledger: tokens, and answers that are kept under a key."""
+"""The tables beside the log of a ledger: tokens, and answers that are kept under a key."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Any, Final
 
 from defray.core.principals import SCOPES
 from defray.ledger.beside import KeptAnswer, Token, at_second, oldest_kept, seconds
+from defray.ledger.sql import Sql
 
 _TOKENS: Final = "SELECT id, principal, scopes, made, hash, expires, revoked FROM tokens"
 _ALL_SCOPES: Final = SCOPES["curator"]
 
 
-def read_token(sql: sqlite3.Connection, hash_: bytes) -> Token | None:
+def read_token(sql: Sql, hash_: bytes) -> Token | None:
     """The token of that hash.  ValueError, TypeError or OverflowError where it cannot be read."""
     row = sql.execute(f"{_TOKENS} WHERE hash = ?", (hash_,)).fetchone()
     return None if row is None else _token(row)
 
 
-def read_tokens(sql: sqlite3.Connection) -> list[Token]:
+def read_tokens(sql: Sql) -> list[Token]:
     """All tokens, oldest first; raises like :func:`read_token`."""
     return [_token(row) for row in sql.execute(f"{_TOKENS} ORDER BY made, id")]
 
 
-def write_token(sql: sqlite3.Connection, token: Token) -> None:
+def write_token(sql: Sql, token: Token) -> None:
     sql.execute(
         "INSERT INTO tokens(id, hash, principal, scopes, made, expires) VALUES (?, ?, ?, ?, ?, ?)",
         (
@@ -38,12 +38,12 @@ def write_token(sql: sqlite3.Connection, token: Token) -> None:
     )
 
 
-def write_revoked(sql: sqlite3.Connection, token: Token) -> None:
+def write_revoked(sql: Sql, token: Token) -> None:
     assert token.revoked is not None
     sql.execute("UPDATE tokens SET revoked = ? WHERE id = ?", (seconds(token.revoked), token.id))
 
 
-def read_answer(sql: sqlite3.Connection, principal: str, key: str) -> tuple[str, str] | None:
+def read_answer(sql: Sql, principal: str, key: str) -> tuple[str, str] | None:
     """The digest of the request and the document."""
     row = sql.execute(
         "SELECT request, document FROM answered WHERE principal = ? AND key = ?", (principal, key)
@@ -51,7 +51,7 @@ def read_answer(sql: sqlite3.Connection, principal: str, key: str) -> tuple[str,
     return None if row is None else (str(row[0]), str(row[1]))
 
 
-def write_answer(sql: sqlite3.Connection, answer: KeptAnswer) -> None:
+def write_answer(sql: Sql, answer: KeptAnswer) -> None:
     sql.execute(
         "INSERT INTO answered(principal, key, request, at, document) VALUES (?, ?, ?, ?, ?)",
         (answer.principal, answer.key, answer.request, seconds(answer.at), answer.document),

@@ -19,7 +19,7 @@ from defray.ledger.pool import Connection
 from defray.ledger.reading import UNREADABLE, unreadable
 from defray.ledger.records import Terms, canonical
 from defray.ledger.schema import APPLICATION, Step, advance
-from defray.ledger.session import SqliteTransaction
+from defray.ledger.session import SqlTransaction
 
 
 def connect(path: Path, timeout: float, *, writable: bool) -> Connection:
@@ -67,7 +67,7 @@ def create(path: Path, terms: Terms, steps: Sequence[Step]) -> None:
             sql.execute(
                 "INSERT INTO meta(name, value) VALUES ('secret', ?)", (secrets.token_bytes(32),)
             )
-            SqliteTransaction(sql, path, Memo(), terms).start()
+            SqlTransaction(sql, path, Memo(), terms).start()
             sql.execute("COMMIT")
         finally:
             sql.close()

@@ -1,4 +1,4 @@
-"""The table of charges: reading a purse's account from a SQLite ledger, and writing what changed of it.
+"""The table of charges: reading a purse's account from a ledger, and writing what changed of it.
 
 A ledger that is open remembers the newest account of each purse.  Others may have gone on meanwhile: then the
 sets that were charged since are read, and the account advances by their difference.
@@ -7,7 +7,6 @@ sets that were charged since are read, and the account advances by their differe
 from __future__ import annotations
 
 import math
-import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -15,14 +14,16 @@ from typing import TYPE_CHECKING, Final
 from defray.core.principals import NOBODY, Principals
 from defray.ledger.accounts import Account, Kept, read, spelled, unpaid_in
 from defray.ledger.records import Epoch, Purse
+from defray.ledger.sql import Sql
 
 if TYPE_CHECKING:
     from defray.support.charges import Added, Charges
 
 _HEADS: Final = (
-    "SELECT attributes, last, CASE attributes WHEN '' THEN quanta END FROM charges "
+    "SELECT attributes, last, CASE attributes WHEN '' THEN {} END FROM charges "
     "WHERE purse = ? ORDER BY number, attributes"
 )
+_UNPAID: Final = "INSERT INTO charges(purse, attributes, number, last, {}) VALUES (?, '', 0, 0, 0)"
 
 
 @dataclass(slots=True)
@@ -61,7 +62,7 @@ class Memo:
 
 
 def read_account(
-    sql: sqlite3.Connection,
+    sql: Sql,
     purse: str,
     start: Callable[[], Account],
     unpaid: Callable[[], Charges],
@@ -71,7 +72,7 @@ def read_account(
     total = sql.execute("SELECT quanta FROM totals WHERE purse = ?", (purse,)).fetchone()
     if total is None:
         return Account()
-    rows = sql.execute(_HEADS, (purse,)).fetchall()
+    rows = sql.execute(_HEADS.format(sql.everywhere), (purse,)).fetchall()
     if not rows or rows[0][0]:
         raise KeyError(purse)
     spent, common = int(total[0]), int(rows[0][2])
@@ -88,7 +89,7 @@ def read_account(
 
 
 def _advanced(
-    sql: sqlite3.Connection,
+    sql: Sql,
     purse: str,
     before: Account,
     now: Account,
@@ -117,11 +118,11 @@ def _advanced(
     return Account(now.spent, 0, charges.plus(added), now.sets)
 
 
-def write_account(sql: sqlite3.Connection, purse: str, after: Account, seq: int) -> bool:
+def write_account(sql: Sql, purse: str, after: Account, seq: int) -> bool:
     """Write what the release ``seq`` changed; whether the purse was there."""
     done = sql.execute("UPDATE totals SET quanta = ? WHERE purse = ?", (after.spent, purse))
     same = sql.execute(
-        "UPDATE charges SET quanta = ? WHERE purse = ? AND attributes = ''",
+        f"UPDATE charges SET {sql.everywhere} = ? WHERE purse = ? AND attributes = ''",
         (after.everywhere, purse),
     )
     if after.cells is not None:
@@ -139,10 +140,10 @@ def write_account(sql: sqlite3.Connection, purse: str, after: Account, seq: int)
     return done.rowcount == same.rowcount == 1
 
 
-def start_accounts(sql: sqlite3.Connection, caps: Mapping[Purse, int]) -> None:
+def start_accounts(sql: Sql, caps: Mapping[Purse, int]) -> None:
     """Nothing was paid yet."""
     sql.executemany("INSERT INTO totals(purse, quanta, cap) VALUES (?, 0, ?)", caps.items())
-    sql.executemany("INSERT INTO charges VALUES (?, '', 0, 0, 0)", ((purse,) for purse in caps))
+    sql.executemany(_UNPAID.format(sql.everywhere), ((purse,) for purse in caps))
 
 
 def ceiling_of(name: str, cap: int) -> int:
@@ -150,30 +151,33 @@ def ceiling_of(name: str, cap: int) -> int:
     return cap if name.partition("/")[2].partition("/")[2] in ("", "alone") else 2**62
 
 
-def start_account(sql: sqlite3.Connection, name: str, cap: int) -> None:
+def start_account(sql: Sql, name: str, cap: int) -> None:
     """Nothing was paid yet from an account that may be new."""
     if sql.execute("SELECT 1 FROM totals WHERE purse = ?", (name,)).fetchone() is None:
         sql.execute("INSERT INTO totals(purse, quanta, cap) VALUES (?, 0, ?)", (name, cap))
-        sql.execute("INSERT INTO charges VALUES (?, '', 0, 0, 0)", (name,))
+        sql.execute(_UNPAID.format(sql.everywhere), (name,))
 
 
-def account_names(sql: sqlite3.Connection) -> list[str]:
+def account_names(sql: Sql) -> list[str]:
     """Those that have begun: the purses, and analysts' own."""
     return [str(name) for (name,) in sql.execute("SELECT purse FROM totals ORDER BY purse")]
 
 
-def drop_sets(sql: sqlite3.Connection) -> None:
+def drop_sets(sql: Sql) -> None:
     """A new data version begins: what was paid on attribute sets is now paid everywhere."""
     sql.execute("DELETE FROM charges WHERE attributes <> ''")
 
 
-def stored(sql: sqlite3.Connection) -> dict[str, Kept]:
+def stored(sql: Sql) -> dict[str, Kept]:
     """The table as it is, for an audit to compare."""
     found: dict[str, Kept] = {}
-    for purse, text, number, last, quanta in sql.execute(
-        "SELECT purse, attributes, number, last, quanta FROM charges ORDER BY purse, number"
+    for purse, text, number, last, everywhere, quanta in sql.execute(
+        f"SELECT purse, attributes, number, last, {sql.everywhere}, quanta FROM charges "
+        "ORDER BY purse, number"
     ):
-        if text:
+        if not text:
+            quanta = everywhere
+        else:
             from defray.ledger.runs import unpack
             from defray.support.charges import DENSE
 

@@ -15,14 +15,17 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from defray.errors import LedgerError
 from defray.ledger import files
+from defray.ledger.sql import Place
 
 
 class Connection(sqlite3.Connection):
     """``sides``: which log and index it uses (see :func:`defray.ledger.files.sides`), where it may write."""
 
+    everywhere: Final = "quanta"
     sides: tuple[files.Identity | None, ...] | None = None
 
 
@@ -94,7 +97,7 @@ class Pool:
         self.mutex.release()
 
 
-def forked(path: Path) -> LedgerError:
+def forked(path: Place) -> LedgerError:
     return LedgerError(
         f"The ledger {path} was in use when this process was forked from its parent.",
         hint="Fork before using the ledger, or start the process by spawning.",

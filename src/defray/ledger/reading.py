@@ -1,14 +1,12 @@
-"""Reading on one SQLite connection, inside one database transaction."""
+"""Reading on one connection of a database, inside one of its transactions."""
 
 from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from defray.core.principals import NOBODY, Enrolment, Principals, enrolled
@@ -19,6 +17,7 @@ from defray.ledger.beside_rows import read_answer, read_token, read_tokens
 from defray.ledger.paid import Memo, read_account
 from defray.ledger.pool import forked
 from defray.ledger.records import GENESIS, UNKNOWN, Arrival, Epoch, Known, Release
+from defray.ledger.sql import Place, Sql
 
 if TYPE_CHECKING:
     from defray.support.charges import Charges
@@ -30,8 +29,9 @@ KNOWN: Final = (
 _ONE: Final = f"{KNOWN} WHERE key = ?"
 _SIZES: Final = (8, 64, _CHUNK)
 _NEWEST: Final = (
-    "SELECT seq, body FROM entries WHERE kind = '{}' AND seq > "
-    "max(?, (SELECT coalesce(max(seq), 0) FROM entries WHERE kind = 'epoch')) ORDER BY seq"
+    "SELECT seq, body FROM entries WHERE kind = '{}' AND seq > (SELECT max(start) FROM ("
+    "SELECT max(seq) AS start FROM entries WHERE kind = 'epoch' UNION ALL SELECT ?) AS starts) "
+    "ORDER BY seq"
 )
 _CHANGES: Final = "FROM entries WHERE kind = 'principal'"
 _MANY: Final = {n: f"{KNOWN} WHERE key IN ({','.join('?' * n)})" for n in _SIZES}
@@ -43,7 +43,7 @@ UNREADABLE: Final = (
 """What parsing a damaged body or fold may raise."""
 
 
-def unreadable(path: Path, what: str) -> LedgerCorrupt:
+def unreadable(path: Place, what: str) -> LedgerCorrupt:
     return LedgerCorrupt(
         f"The ledger {path} is damaged: {what} cannot be read.",
         hint="Stop asking, keep the file, and restore a backup.",
@@ -57,6 +57,21 @@ def known_of(row: Sequence[Any]) -> Known:
     precision, first = _common(row[0]), _common(row[6])
     asks = _names(row[7])
     return Known(precision, _fraction(row[1]), row[2], row[3], row[4], promises, first, asks)
+
+
+def known_row(key: bytes, known: Known) -> tuple[Any, ...]:
+    """The row of ``known`` with its key."""
+    return (
+        key,
+        str(known.precision),
+        str(known.weighted),
+        known.releases,
+        known.last,
+        known.index,
+        " ".join(f"{share}@{gamma}" for share, gamma in known.promises),
+        str(known.first),
+        " ".join(known.asks),
+    )
 
 
 def _promise(text: str) -> tuple[Fraction, Fraction]:
@@ -79,15 +94,15 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-class SqliteView:
+class SqlView:
     """One moment of the ledger: nothing that others commit meanwhile is seen."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, memo: Memo) -> None:
+    def __init__(self, connection: Sql, path: Place, memo: Memo) -> None:
         self._pid = os.getpid()
         self._path = path
         self._memo = memo
         self._accounts: dict[str, Account] = {}
-        self._raw: sqlite3.Connection | None = connection
+        self._raw: Sql | None = connection
         head = connection.execute(
             "SELECT seq, kind, hash FROM entries ORDER BY seq DESC LIMIT 1"
         ).fetchone()
@@ -96,7 +111,7 @@ class SqliteView:
         self._head: str = GENESIS if head is None else head[2]
 
     @property
-    def _sql(self) -> sqlite3.Connection:
+    def _sql(self) -> Sql:
         if self._raw is None:
             raise LedgerError("A reading of the ledger was used after its end.")
         if os.getpid() != self._pid:
@@ -195,7 +210,7 @@ class SqliteView:
         except UNREADABLE:
             raise unreadable(self._path, "a fold") from None
 
-    def _known(self, sql: sqlite3.Connection, keys: Sequence[bytes]) -> list[Known]:
+    def _known(self, sql: Sql, keys: Sequence[bytes]) -> list[Known]:
         if len(keys) == 1:
             row = sql.execute(_ONE, (keys[0],)).fetchone()
             return [UNKNOWN if row is None else known_of(row[1:])]

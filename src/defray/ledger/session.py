@@ -1,11 +1,9 @@
-"""Appending on one SQLite connection, inside one database transaction."""
+"""Appending on one connection of a database, inside one of its transactions."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from defray.core.principals import NOBODY, Enrolment, Principals
@@ -33,16 +31,15 @@ from defray.ledger.paid import (
     start_accounts,
     write_account,
 )
-from defray.ledger.reading import SqliteView
+from defray.ledger.reading import SqlView, known_row
 from defray.ledger.records import Arrival, Entry, Epoch, Known, Release, Settled, Terms
+from defray.ledger.sql import Place, Sql
 
 
-class SqliteTransaction(SqliteView):
+class SqlTransaction(SqlView):
     """The one writer of the moment.  A failed append spoils it: it can only be rolled back."""
 
-    def __init__(
-        self, connection: sqlite3.Connection, path: Path, memo: Memo, terms: Terms
-    ) -> None:
+    def __init__(self, connection: Sql, path: Place, memo: Memo, terms: Terms) -> None:
         super().__init__(connection, path, memo)
         self._terms = terms
         self._version = self._counter()
@@ -172,14 +169,14 @@ class SqliteTransaction(SqliteView):
     def _principals_of(self, release: Release) -> Principals:
         return NOBODY if release.by is None else self.principals()
 
-    def _writing(self) -> sqlite3.Connection:
+    def _writing(self) -> Sql:
         """To write to the log."""
         sql = self._changing()
         if self.closed:
             raise ended()
         return sql
 
-    def _changing(self) -> sqlite3.Connection:
+    def _changing(self) -> Sql:
         """To write to what is kept beside the log."""
         sql = self._sql
         if self.spoiled:
@@ -198,31 +195,21 @@ class SqliteTransaction(SqliteView):
         self._seq, self._kind, self._head = entry.seq, kind, entry.hash
         return entry.seq
 
-    def _fold(self, sql: sqlite3.Connection, release: Release, seq: int) -> None:
+    def _fold(self, sql: Sql, release: Release, seq: int) -> None:
         keys = folded(release)
         after = dict(zip(keys, self.known(keys), strict=True))
         fold(after, release, release.keys, seq)
         self._keep(sql, after)
 
-    def _keep(self, sql: sqlite3.Connection, after: Mapping[bytes, Known]) -> None:
+    def _keep(self, sql: Sql, after: Mapping[bytes, Known]) -> None:
         sql.executemany(
-            "INSERT OR REPLACE INTO known"
+            "INSERT INTO known"
             "(key, precision, weighted, releases, last, idx, promises, first, asks) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                (
-                    key,
-                    str(k.precision),
-                    str(k.weighted),
-                    k.releases,
-                    k.last,
-                    k.index,
-                    " ".join(f"{share}@{gamma}" for share, gamma in k.promises),
-                    str(k.first),
-                    " ".join(k.asks),
-                )
-                for key, k in after.items()
-            ),
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(key) DO UPDATE SET "
+            "precision = excluded.precision, weighted = excluded.weighted, "
+            "releases = excluded.releases, last = excluded.last, idx = excluded.idx, "
+            "promises = excluded.promises, first = excluded.first, asks = excluded.asks",
+            (known_row(key, known) for key, known in after.items()),
         )
 
     def _fault(self, what: str) -> LedgerCorrupt:

@@ -34,10 +34,10 @@ from defray.ledger.creation import (
 )
 from defray.ledger.paid import Memo, stored
 from defray.ledger.pool import Connection, Pool, forked, tainted
-from defray.ledger.reading import KNOWN, UNREADABLE, SqliteView, known_of, unreadable
+from defray.ledger.reading import KNOWN, UNREADABLE, SqlView, known_of, unreadable
 from defray.ledger.records import PURSES, Entry, Terms
 from defray.ledger.schema import STEPS, Step, recognise
-from defray.ledger.session import SqliteTransaction
+from defray.ledger.session import SqlTransaction
 from defray.ledger.witness import Witness, check, older
 
 _PAGE: Final = 1000
@@ -134,10 +134,10 @@ class SqliteLedger:
         return self._secret
 
     @contextmanager
-    def view(self) -> Iterator[SqliteView]:
+    def view(self) -> Iterator[SqlView]:
         with self._reading() as sql:
             sql.execute("BEGIN")
-            view = SqliteView(sql, self._path, self._memo)
+            view = SqlView(sql, self._path, self._memo)
             try:
                 yield view
                 self._memo.keep(*view.accounts())
@@ -146,11 +146,11 @@ class SqliteLedger:
                 self._leave(sql, "ROLLBACK")
 
     @contextmanager
-    def transaction(self) -> Iterator[SqliteTransaction]:
+    def transaction(self) -> Iterator[SqlTransaction]:
         with self._turn() as remaining, self._pool.lend() as sql, self._translated():
             self._begin(sql, remaining)
             try:
-                transaction = SqliteTransaction(sql, self._path, self._memo, self._terms)
+                transaction = SqlTransaction(sql, self._path, self._memo, self._terms)
                 try:
                     yield transaction
                     accounts = transaction.accounts()
