@@ -20,6 +20,7 @@
     │   └── Cancelled              stopped by the caller or a timeout
     ├── LedgerError                the durable memory                             exit 5
     │   ├── LedgerBusy
+    │   │   └── LedgerUnavailable  the server of the ledger cannot be reached
     │   ├── ContractClosed         nothing is spent any more; what is known stays free
     │   ├── LedgerMismatch         contract and ledger disagree
     │   └── LedgerCorrupt
@@ -239,6 +240,12 @@ class LedgerError(DefrayError):
 
 class LedgerBusy(LedgerError):
     code = "ledger-busy"
+
+
+class LedgerUnavailable(LedgerBusy):
+    """The server of the ledger cannot be reached, or went away; it is worth trying again."""
+
+    code = "ledger-unavailable"
 
 
 class ContractClosed(LedgerError):

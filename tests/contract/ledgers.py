@@ -3,6 +3,7 @@ if it outlives a process."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -13,6 +14,7 @@ from defray.ledger.memory import MemoryLedger
 from defray.ledger.records import Entry, Terms
 from defray.ledger.sqlite import SqliteLedger
 from defray.ledger.store import Ledger
+from tests.postgresql.server import new_schema, the_server
 
 
 class SqliteUnderTest:
@@ -76,7 +78,78 @@ class MemoryUnderTest:
         return MemoryLedger(terms, timeout=timeout)
 
 
-DURABLE: Final[dict[str, type[SqliteUnderTest]]] = {"sqlite": SqliteUnderTest}
+class PostgresUnderTest(SqliteUnderTest):
+    """``address`` is a dsn and a schema; or the file of a backup, which is a ledger in SQLite."""
+
+    @classmethod
+    def fresh(cls, folder: Path) -> PostgresUnderTest:
+        return cls(f"{the_server().dsn()}#{new_schema()}")
+
+    @property
+    def _address(self) -> Any:
+        from defray.ledger.postgresql.address import Address
+
+        dsn, mark, schema = self.address.rpartition("#")
+        return Address(dsn, schema) if mark else None
+
+    def open(self, terms: Terms, *, timeout: float = 30.0) -> Ledger:
+        if self._address is None:
+            return super().open(terms, timeout=timeout)
+        from defray.ledger.postgresql.ledger import PostgresLedger
+
+        return PostgresLedger.open(self._address, terms, timeout=timeout)
+
+    def read(self) -> Ledger:
+        if self._address is None:
+            return super().read()
+        from defray.ledger.postgresql.ledger import PostgresLedger
+
+        return PostgresLedger.read(self._address)
+
+    def execute(self, *statements: tuple[str, Sequence[Any]]) -> None:
+        """Change the stored tables behind the ledger's back, as their owner can."""
+        import psycopg
+
+        address = self._address
+        with psycopg.connect(address.dsn, options=f"-c search_path={address.schema}") as sql:
+            for table in ("entries", "totals", "charges", "known", "tokens", "answered"):
+                for (name,) in sql.execute(
+                    "SELECT tgname FROM pg_trigger WHERE tgrelid = %s::regclass AND NOT tgisinternal",
+                    (table,),
+                ).fetchall():
+                    sql.execute(f"DROP TRIGGER {name} ON {table}".encode())
+                checks = sql.execute(
+                    "SELECT conname FROM pg_constraint WHERE conrelid = %s::regclass AND contype = 'c'",
+                    (table,),
+                ).fetchall()
+                for (name,) in checks:
+                    sql.execute(f"ALTER TABLE {table} DROP CONSTRAINT {name}".encode())
+            for statement, parameters in statements:
+                for text in in_postgresql(statement):
+                    sql.execute(text.replace("?", "%s").encode(), parameters)
+
+
+def in_postgresql(statement: str) -> list[str]:
+    """A statement of SQLite's as PostgreSQL has it: what every cell has paid is in a column of its own,
+    blobs are spelled otherwise, and columns take only values of their type."""
+    blobs = re.sub(r"x'([0-9a-f]*)'", r"'\\x\1'::bytea", statement)
+    blobs = blobs.replace("quanta = 7 ", "quanta = '7'::bytea ")
+    if "charges" in statement and "attributes = ''" in statement:
+        blobs = blobs.replace("quanta", "everywhere")
+    if statement.startswith("INSERT INTO charges VALUES"):
+        columns = "purse, attributes, number, last, " + (
+            "everywhere" if ", ''," in statement else "quanta"
+        )
+        blobs = blobs.replace("charges VALUES", f"charges({columns}) VALUES")
+    if re.search("made = ('noon'|1e300)", statement):
+        return ["ALTER TABLE tokens ALTER COLUMN made TYPE text", blobs]
+    return [blobs]
+
+
+DURABLE: Final[dict[str, type[SqliteUnderTest]]] = {
+    "sqlite": SqliteUnderTest,
+    "postgresql": PostgresUnderTest,
+}
 LEDGERS: Final[dict[str, type[SqliteUnderTest] | type[MemoryUnderTest]]] = {
     **DURABLE,
     "memory": MemoryUnderTest,

@@ -20,6 +20,7 @@ from defray.ledger.reading import UNREADABLE, unreadable
 from defray.ledger.records import Terms, canonical
 from defray.ledger.schema import APPLICATION, Step, advance
 from defray.ledger.session import SqlTransaction
+from defray.ledger.sql import Place, Sql
 
 
 def connect(path: Path, timeout: float, *, writable: bool) -> Connection:
@@ -81,7 +82,7 @@ def create(path: Path, terms: Terms, steps: Sequence[Step]) -> None:
         files.discard(fresh)
 
 
-def first_terms(sql: sqlite3.Connection, path: Path) -> Terms:
+def first_terms(sql: Sql, path: Place) -> Terms:
     row = sql.execute("SELECT body FROM entries WHERE seq = 1 AND kind = 'open'").fetchone()
     try:
         return Terms.from_json(json.loads(row[0]))
@@ -89,14 +90,14 @@ def first_terms(sql: sqlite3.Connection, path: Path) -> Terms:
         raise unreadable(path, "its terms") from None
 
 
-def stored_secret(sql: sqlite3.Connection, path: Path) -> bytes:
+def stored_secret(sql: Sql, path: Place) -> bytes:
     row = sql.execute("SELECT value FROM meta WHERE name = 'secret'").fetchone()
     if row is None or not isinstance(row[0], bytes) or len(row[0]) != 32:
         raise unreadable(path, "its secret")
     return row[0]
 
 
-def compare(ledger: Terms, contract: Terms, path: Path, *, untouched: bool, peopled: bool) -> None:
+def compare(ledger: Terms, contract: Terms, path: Place, *, untouched: bool, peopled: bool) -> None:
     """LedgerMismatch unless the terms agree; ``untouched``: nothing was released under the old ones,
     ``peopled``: there are principals."""
     old, new = (dict(_flat(json.loads(canonical(terms.to_json())))) for terms in (ledger, contract))

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from defray.errors import LedgerMismatch
 from defray.ledger.records import PURSES
+from defray.ledger.sql import Place
 from defray.ledger.store import Ledger
 
 Seen = tuple[int, str]
@@ -69,7 +70,7 @@ class Witness:
             log.warning("the ledger's witness %s %s", self.path, what)
 
 
-def check(ledger: Ledger, path: Path, witness: Witness, seen: Seen | None) -> None:
+def check(ledger: Ledger, path: Place, witness: Witness, seen: Seen | None) -> None:
     """Raise LedgerMismatch unless the log holds the entry that was ``seen``, which was read before the ledger
     was.  Where there was no witness there is one from now on."""
     with ledger.view() as view:
@@ -104,7 +105,7 @@ def accepted(ledger: Ledger) -> list[dict[str, Any]]:
     return told
 
 
-def older(ledger: Path, witness: Path, seen: Seen, newest: int | None) -> LedgerMismatch:
+def older(ledger: Place, witness: Path, seen: Seen, newest: int | None) -> LedgerMismatch:
     """The error for a ledger whose log, which ends at ``newest`` (None: there is no ledger), does not hold
     the entry that was ``seen``."""
     if newest is None:

@@ -1,0 +1,368 @@
+"""The durable memory in a schema of a PostgreSQL database: safe between threads, processes and servers.
+
+Writers are serialised by one row lock (:data:`~defray.ledger.postgresql.connections.LOCK`); readers see one
+moment each and block nobody.  A commit is on the server's disk before it returns.  Where the connection is
+lost at a commit, the ledger is asked what became of it before anybody is told anything.
+
+A process remembers the newest entry that it saw.  A server that does not hold it, such as a standby that was
+promoted and lacks the last commits, is refused: it would let be spent again what was spent there.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Self
+
+import psycopg
+from psycopg_pool import PoolTimeout
+
+from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerMismatch
+from defray.ledger.accounts import Folds
+from defray.ledger.creation import compare, first_terms, stored_secret
+from defray.ledger.moved import Mark, moved_away
+from defray.ledger.paid import Memo, stored
+from defray.ledger.pool import forked
+from defray.ledger.postgresql import schema
+from defray.ledger.postgresql.address import Address
+from defray.ledger.postgresql.connections import LOCK, Connection, Connections
+from defray.ledger.postgresql.faults import lost, translated, uncertain
+from defray.ledger.postgresql.transaction import PostgresTransaction, PostgresView, Proof
+from defray.ledger.reading import KNOWN, UNREADABLE, known_of, unreadable
+from defray.ledger.records import PURSES, Entry, Terms
+from defray.ledger.witness import Seen, Witness, check, older
+
+_PAGE: Final = 1000
+_PAUSE: Final = 0.1
+"""Seconds between two tries to find out what became of a commit."""
+
+
+class PostgresLedger:
+    """A :class:`~defray.ledger.store.Ledger` in a schema.  One object serves any number of threads."""
+
+    def __init__(self, address: Address, *, timeout: float, writable: bool) -> None:
+        self._address = address
+        self._name = str(address)
+        self._timeout = timeout
+        self._writable = writable
+        self._owner: int | None = None
+        self._memo = Memo()
+        self._newest: Seen = (0, "")
+        self._witness: Witness | None = None
+        with translated(self._name):
+            self._connections = Connections(address, timeout=timeout, writable=writable)
+
+    @classmethod
+    def open(
+        cls,
+        address: Address,
+        terms: Terms,
+        *,
+        timeout: float = 30.0,
+        witness: Path | None = None,
+    ) -> Self:
+        """The ledger of a contract, made where there is none and the role may make it; ``witness`` is the
+        file that knows its newest entry.
+
+        Raises LedgerMismatch, naming each term and both its values, if the ledger was made under other
+        terms, if it was moved, or if it has forgotten what its witness saw; LedgerUnavailable where the
+        server cannot be reached.  Several processes may open a new one at once: one makes it, all use it.
+        """
+        guard = None if witness is None else Witness(witness)
+        seen = None if guard is None else guard.seen()
+        ledger = cls(address, timeout=timeout, writable=True)
+        try:
+            with translated(ledger._name):
+                ledger._connections.try_once()
+                if not ledger._there():
+                    if guard is not None and seen is not None:
+                        raise older(ledger._name, guard.path, seen, None)
+                    ledger._make(terms)
+            ledger._read_first()
+            with ledger.view() as view:
+                untouched = not any(view.spent(purse) for purse in PURSES)
+                peopled = bool(view.principals())
+            compare(ledger.terms, terms, ledger._name, untouched=untouched, peopled=peopled)
+            mark = ledger.mark()
+            if mark is not None:
+                raise moved_away(mark, ledger._name)
+            if guard is not None:
+                check(ledger, ledger._name, guard, seen)
+                ledger._witness = guard
+        except BaseException:
+            ledger.close()
+            raise
+        return ledger
+
+    @classmethod
+    def read(cls, address: Address, *, timeout: float = 30.0) -> Self:
+        """An existing ledger, for audit and history: under the terms it was made with, never written."""
+        ledger = cls(address, timeout=timeout, writable=False)
+        try:
+            with translated(ledger._name):
+                ledger._connections.try_once()
+                if not ledger._there():
+                    raise LedgerError(
+                        f"There is no ledger at {ledger._name}.",
+                        hint="Check its dsn and its schema.",
+                        path=ledger._name,
+                    )
+            ledger._read_first()
+        except BaseException:
+            ledger.close()
+            raise
+        return ledger
+
+    @property
+    def name(self) -> str:
+        """Its address without user and password."""
+        return self._name
+
+    @property
+    def terms(self) -> Terms:
+        return self._terms
+
+    @property
+    def secret(self) -> bytes:
+        return self._secret
+
+    @contextmanager
+    def view(self) -> Iterator[PostgresView]:
+        with translated(self._name):
+            before = self._newest
+            with self._connections.reading() as sql:
+                view = PostgresView(sql, self._name, self._memo)
+                self._still(view, sql, before)
+                try:
+                    yield view
+                    self._memo.keep(*view.accounts())
+                finally:
+                    view.finish()
+
+    @contextmanager
+    def transaction(self) -> Iterator[PostgresTransaction]:
+        with self._turn() as deadline, translated(self._name):
+            with self._locked(deadline) as sql:
+                transaction = PostgresTransaction(sql, self._name, self._memo, self._terms)
+                self._still(transaction, sql, self._newest)
+                try:
+                    yield transaction
+                    accounts = transaction.accounts()
+                    spent = self._witness is not None and any(map(transaction.spent, PURSES))
+                finally:
+                    transaction.finish()
+                if transaction.spoiled:
+                    raise LedgerCorrupt(
+                        "A ledger transaction was to be kept although a step of it had failed.",
+                        hint="This is a fault of the caller; nothing was kept.",
+                        path=self._name,
+                    )
+                sure = self._commit(sql)
+            if not sure:
+                self._find(transaction.proof)
+            self._memo.keep(*accounts)
+            self._newest = max(self._newest, (transaction.seq, transaction.head))
+            if self._witness is not None and spent:
+                self._witness.see(transaction.seq, transaction.head)
+
+    def entries(self, start: int = 1) -> Iterator[Entry]:
+        """The log in order, from ``start`` to what was the newest entry at the first step."""
+        with self.view() as view:
+            newest = view.seq
+        while start <= newest:
+            with translated(self._name), self._connections.reading() as sql:
+                rows = sql.execute(
+                    "SELECT seq, body, hash FROM entries WHERE seq BETWEEN ? AND ? ORDER BY seq LIMIT ?",
+                    (start, newest, _PAGE),
+                ).fetchall()
+            if not rows:
+                return
+            for seq, body, hash_ in rows:
+                yield Entry(seq, body, hash_)
+            start = rows[-1][0] + 1
+
+    def folds(self) -> Folds:
+        with translated(self._name), self._connections.reading() as sql:
+            try:
+                totals: dict[str, int] = dict(sql.execute("SELECT purse, quanta FROM totals"))
+                known = {bytes(row[0]): known_of(row[1:]) for row in sql.execute(KNOWN)}
+                charges = stored(sql)
+            except UNREADABLE:
+                raise unreadable(self._name, "a fold") from None
+        return Folds(totals, known, charges)
+
+    def answered(self, principal: str, key: str) -> tuple[str, str] | None:
+        with self.view() as view:
+            return view.answered(principal, key)
+
+    def remembered(self, name: str) -> str | None:
+        with translated(self._name), self._connections.reading() as sql:
+            row = sql.execute("SELECT text FROM notes WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def remember(self, name: str, text: str) -> None:
+        with self._turn() as deadline, translated(self._name), self._locked(deadline) as sql:
+            sql.execute(
+                "INSERT INTO notes(name, text) VALUES (?, ?) "
+                "ON CONFLICT(name) DO UPDATE SET text = excluded.text",
+                (name, text),
+            )
+            if not self._commit(sql):
+                raise lost(self._name)
+
+    def backup(self, path: Path) -> None:
+        """A consistent copy in a SQLite file (mode 0600, fsynced; it holds the secret), itself a ledger.
+        Others may go on meanwhile."""
+        from defray.ledger.copying import into_file
+
+        with translated(self._name), self._connections.reading() as sql:
+            into_file(sql, self._name, path)
+
+    def close(self) -> None:
+        self._connections.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def mark(self) -> Mark | None:
+        """Where it was moved to; None where it was not."""
+        with translated(self._name), self._connections.reading() as sql:
+            (moved,) = sql.execute("SELECT moved FROM head").fetchone() or (None,)
+        return None if moved is None else Mark.read(moved)
+
+    def _there(self) -> bool:
+        with self._connections.reading() as sql:
+            return schema.there(sql, self._address)
+
+    def _make(self, terms: Terms) -> None:
+        """Make the ledger, unless another did meanwhile."""
+        try:
+            with self._connections.writing(time.monotonic() + self._timeout) as sql:
+                schema.alone(sql, self._address)
+                if schema.there(sql, self._address):
+                    return
+                schema.begin(sql, self._address, terms)
+                sql.script("COMMIT")
+        except psycopg.errors.InsufficientPrivilege:
+            raise LedgerError(
+                f"There is no ledger at {self._name}, and this role may not make one.",
+                hint="As a role that may: defray ledger init --grant ROLE (docs/postgresql.md).",
+                path=self._name,
+            ) from None
+
+    def _read_first(self) -> None:
+        with translated(self._name), self._connections.reading() as sql:
+            schema.recognise(sql, self._address)
+            self._terms = first_terms(sql, self._name)
+            self._secret = stored_secret(sql, self._name)
+
+    @contextmanager
+    def _turn(self) -> Iterator[float]:
+        """This thread's turn to write among those of the process; yields when it ends to wait."""
+        if not self._writable:
+            raise LedgerError(
+                f"The ledger {self._name} was opened for reading.",
+                hint="Open it with its contract to write.",
+                path=self._name,
+            )
+        self._connections.here()
+        me, writer = threading.get_ident(), self._connections.writer
+        if self._owner == me and writer.locked():
+            raise LedgerError(
+                "A ledger transaction was begun inside another one of its own thread."
+            )
+        deadline = time.monotonic() + self._timeout
+        if not writer.acquire(timeout=self._timeout):
+            raise LedgerBusy(
+                f"The ledger {self._name} is in use by others for longer than the timeout.",
+                hint="Try again; nothing was spent.",
+                path=self._name,
+            )
+        self._owner = me
+        try:
+            yield deadline
+        finally:
+            self._owner = None
+            writer.release()
+
+    @contextmanager
+    def _locked(self, deadline: float) -> Iterator[Connection]:
+        """A transaction that nobody else's runs beside.  It ends where the ledger was moved."""
+        with self._connections.writing(deadline) as sql:
+            row = sql.execute(LOCK).fetchone()
+            if row is None:
+                raise unreadable(self._name, "its head")
+            if row[0] is not None:
+                raise moved_away(Mark.read(row[0]), self._name)
+            yield sql
+
+    def _commit(self, sql: Connection) -> bool:
+        """Commit; False where the connection was lost, so that nobody knows yet.  A transaction that failed
+        before is rolled back by its commit, which must not pass for one that was kept."""
+        if os.getpid() != self._connections.pid:
+            raise forked(self._name)
+        try:
+            done = sql.script("COMMIT")
+        except psycopg.Error:
+            if not sql.lost:
+                raise
+            return False
+        if done != "COMMIT":
+            raise LedgerCorrupt(
+                "A ledger transaction was to be kept although a step of it had failed.",
+                hint="Try again; nothing was kept.",
+                path=self._name,
+            )
+        return True
+
+    def _find(self, proof: Proof | None) -> None:
+        """Find out what became of a commit at which the connection was lost; raises unless it was made.
+
+        Whoever has the lock knows that the lost transaction is over, one way or the other."""
+        if proof is None:
+            return
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                with self._connections.writing(deadline) as sql:
+                    sql.execute(LOCK)
+                    found = sql.execute(*proof).fetchone()
+                if found is None:
+                    raise lost(self._name)
+                return
+            except (psycopg.Error, PoolTimeout):
+                if time.monotonic() >= deadline:
+                    raise uncertain(self._name) from None
+                time.sleep(_PAUSE)
+
+    def _still(self, view: PostgresView, sql: Connection, before: Seen) -> None:
+        """Refuse a server whose log does not hold what this process saw before."""
+        seq, head = before
+        if view.seq < seq:
+            raise forgotten(self._name, before, view.seq)
+        if seq and not sql.raw.proven:
+            row = sql.execute("SELECT hash FROM entries WHERE seq = ?", (seq,)).fetchone()
+            if row is None or row[0] != head:
+                raise forgotten(self._name, before, view.seq)
+            sql.raw.proven = True
+        if view.seq > self._newest[0]:
+            self._newest = view.seq, view.head
+
+
+def forgotten(name: str, seen: Seen, newest: int) -> LedgerMismatch:
+    return LedgerMismatch(
+        f"The ledger {name} ends at entry {newest} or is another one, but this process saw its entry "
+        f"{seen[0]}: an older copy forgets what was spent since, and would let it be spent again.",
+        hint="Bring the server back that has it. If it is lost: defray ledger accept-older says what "
+        "that means.",
+        path=name,
+        seen=seen[0],
+        newest=newest,
+    )
