@@ -16,9 +16,7 @@ from pathlib import Path
 import pytest
 
 DEBIAN = Path("/usr/lib/postgresql")
-SETTINGS = (
-    "listen_addresses = ''\nmax_connections = 200\nshared_buffers = 64MB\nlog_min_messages = fatal\n"
-)
+SETTINGS = "listen_addresses = ''\nmax_connections = 200\nshared_buffers = 64MB\nlog_min_messages = fatal\n"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -18,7 +19,7 @@ from defray.ledger.paid import Memo
 from defray.ledger.pool import Connection
 from defray.ledger.reading import UNREADABLE, unreadable
 from defray.ledger.records import Terms, canonical
-from defray.ledger.schema import APPLICATION, Step, advance
+from defray.ledger.schema import APPLICATION, STEPS, Step, advance
 from defray.ledger.session import SqlTransaction
 from defray.ledger.sql import Place, Sql
 
@@ -55,8 +56,35 @@ def connect(path: Path, timeout: float, *, writable: bool) -> Connection:
 
 
 def create(path: Path, terms: Terms, steps: Sequence[Step]) -> None:
-    """Make a whole ledger under another name, then give it its own in one step, if still free."""
+    """Make a whole ledger, unless another is made there meanwhile."""
     check_terms(terms)
+    with _fresh(path, steps) as sql:
+        sql.execute(
+            "INSERT INTO meta(name, value) VALUES ('secret', ?)", (secrets.token_bytes(32),)
+        )
+        SqlTransaction(sql, path, Memo(), terms).start()
+
+
+@contextmanager
+def fresh_file(path: Path, steps: Sequence[Step] = STEPS) -> Iterator[Connection]:
+    """The empty tables of a ledger to be filled; LedgerError where there is a file of that name."""
+    place = Path(os.path.realpath(path))
+    with _fresh(place, steps, alone=True) as sql:
+        yield sql
+
+
+def _refuse_taken(path: Path) -> None:
+    raise LedgerError(
+        f"{path} exists; a copy never overwrites.", hint="Name a new file.", path=str(path)
+    )
+
+
+@contextmanager
+def _fresh(path: Path, steps: Sequence[Step], *, alone: bool = False) -> Iterator[Connection]:
+    """Make a whole ledger under another name, then give it its own in one step, if still free; ``alone``:
+    LedgerError if it is not."""
+    if alone and path.exists():
+        _refuse_taken(path)
     fresh = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.new")
     try:
         files.make_private(fresh)
@@ -65,15 +93,13 @@ def create(path: Path, terms: Terms, steps: Sequence[Step]) -> None:
             sql.execute("BEGIN IMMEDIATE")
             sql.execute(f"PRAGMA application_id = {APPLICATION}")
             advance(sql, steps)
-            sql.execute(
-                "INSERT INTO meta(name, value) VALUES ('secret', ?)", (secrets.token_bytes(32),)
-            )
-            SqlTransaction(sql, path, Memo(), terms).start()
+            yield sql
             sql.execute("COMMIT")
         finally:
             sql.close()
         files.sync(fresh)
-        files.publish(fresh, path)
+        if not files.publish(fresh, path) and alone:
+            _refuse_taken(path)
     except OSError as error:
         raise files.from_os(error, path) from None
     except sqlite3.Error as error:

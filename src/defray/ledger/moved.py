@@ -7,10 +7,15 @@ the same place, or is found there, and is finished.
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import dataclass
+from typing import Final
 
 from defray.errors import LedgerMismatch
 from defray.ledger.sql import Place
+
+_FENCE: Final = """CREATE TRIGGER IF NOT EXISTS {table}_{event}_moved BEFORE {event} ON {table}
+    BEGIN SELECT RAISE(ABORT, 'the ledger was moved'); END"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +53,20 @@ def moved_away(mark: Mark, place: Place) -> LedgerMismatch:
         path=str(place),
         moved_to=mark.to,
     )
+
+
+def stored_mark(sql: sqlite3.Connection) -> Mark | None:
+    """The mark of a SQLite ledger."""
+    row = sql.execute("SELECT value FROM meta WHERE name = 'moved'").fetchone()
+    return None if row is None else Mark.read(bytes(row[0]).decode())
+
+
+def write_mark(sql: sqlite3.Connection, mark: Mark) -> None:
+    """Mark a SQLite ledger.  Triggers keep older programs from going on as well."""
+    sql.execute(
+        "INSERT INTO meta(name, value) VALUES ('moved', ?) "
+        "ON CONFLICT(name) DO UPDATE SET value = excluded.value",
+        (str(mark).encode(),),
+    )
+    for table, event in (("entries", "INSERT"), ("tokens", "INSERT"), ("tokens", "UPDATE")):
+        sql.execute(_FENCE.format(table=table, event=event))

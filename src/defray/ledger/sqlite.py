@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
@@ -32,6 +33,7 @@ from defray.ledger.creation import (
     first_terms,
     stored_secret,
 )
+from defray.ledger.moved import Mark, moved_away, stored_mark, write_mark
 from defray.ledger.paid import Memo, stored
 from defray.ledger.pool import Connection, Pool, forked, tainted
 from defray.ledger.reading import KNOWN, UNREADABLE, SqlView, known_of, unreadable
@@ -79,13 +81,14 @@ class SqliteLedger:
         mounts: Path = files.MOUNTS,
         steps: Sequence[Step] = STEPS,
         witness: Path | None = None,
+        leaving: bool = False,
     ) -> Self:
         """The ledger of a contract, made (mode 0600) where there is none; ``witness`` is the file that knows
-        its newest entry.
+        its newest entry.  ``leaving``: it may bear the mark of one that was moved.
 
         Raises LedgerMismatch, naming each term and both its values, if the ledger was made under other
-        terms, or if it has forgotten what its witness saw, and LedgerError where it cannot be kept safely.
-        Several processes may open a new path at once: one makes the ledger, all use it.
+        terms, was moved, or has forgotten what its witness saw, and LedgerError where it cannot be kept
+        safely.  Several processes may open a new path at once: one makes the ledger, all use it.
         """
         place = Path(os.path.realpath(path))
         files.refuse_network(place, mounts)
@@ -101,6 +104,9 @@ class SqliteLedger:
                 untouched = not any(view.spent(purse) for purse in PURSES)
                 peopled = bool(view.principals())
             compare(ledger.terms, terms, place, untouched=untouched, peopled=peopled)
+            mark = ledger.mark()
+            if mark is not None and not leaving:
+                raise moved_away(mark, place)
             if guard is not None:
                 check(ledger, place, guard, seen)
                 ledger._witness = guard
@@ -124,6 +130,10 @@ class SqliteLedger:
     @property
     def path(self) -> Path:
         return self._path
+
+    @property
+    def name(self) -> str:
+        return str(self._path)
 
     @property
     def terms(self) -> Terms:
@@ -150,6 +160,7 @@ class SqliteLedger:
         with self._turn() as remaining, self._pool.lend() as sql, self._translated():
             self._begin(sql, remaining)
             try:
+                self._refuse_moved(sql)
                 transaction = SqlTransaction(sql, self._path, self._memo, self._terms)
                 try:
                     yield transaction
@@ -213,6 +224,7 @@ class SqliteLedger:
         with self._turn() as remaining, self._pool.lend() as sql, self._translated():
             self._begin(sql, remaining)
             try:
+                self._refuse_moved(sql)
                 sql.execute(
                     "INSERT INTO notes(name, text) VALUES (?, ?) "
                     "ON CONFLICT(name) DO UPDATE SET text = excluded.text",
@@ -250,6 +262,29 @@ class SqliteLedger:
         except BaseException:
             files.discard(place)
             raise
+
+    def mark(self) -> Mark | None:
+        """Where it was moved to; None where it was not."""
+        with self._reading() as sql:
+            return stored_mark(sql)
+
+    @contextmanager
+    def leaving(self, mark: Mark) -> Iterator[Connection]:
+        """As :meth:`defray.ledger.moving.Movable.leaving` says."""
+        with self._turn() as remaining, self._pool.lend() as sql, self._translated():
+            self._begin(sql, remaining)
+            try:
+                self._refuse_moved(sql, unless=replace(mark, done=False))
+                yield sql
+                write_mark(sql, mark)
+                self._commit(sql)
+            finally:
+                self._leave(sql, "ROLLBACK")
+
+    def _refuse_moved(self, sql: Connection, unless: Mark | None = None) -> None:
+        mark = stored_mark(sql)
+        if mark not in (None, unless):
+            raise moved_away(mark, self._path)
 
     def close(self) -> None:
         self._pool.close()

@@ -39,6 +39,10 @@ _WRITE: Final = (
     + _SETTINGS
     + "; SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = {wait}"
 )
+PATIENT: Final = (
+    "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"
+)
+"""For a transaction that copies a whole ledger."""
 LOCK: Final = "SELECT moved FROM head FOR UPDATE"
 """The line that serialises all writers of all servers: whoever has the one row of ``head`` is alone until the
 commit, and each statement after it sees all that was committed before."""
@@ -90,6 +94,7 @@ class Connections:
     def __init__(self, address: Address, *, timeout: float, writable: bool) -> None:
         self.address = address
         self.timeout = timeout
+        self.writable = writable
         self._conninfo = address.conninfo(write=writable)
         self._closed = False
         self._parents: list[ConnectionPool[Raw]] = []

@@ -40,7 +40,7 @@ _MEANING: Final[dict[str, tuple[type[LedgerError], str, str]]] = {
     ),
     "42501": (LedgerError, "may not be used so by this role", _RIGHTS),
     "3D000": (LedgerError, "has no such database", "Check the dsn; createdb makes one."),
-    "42P01": (LedgerCorrupt, "lacks a table", "Stop asking, and restore a backup."),
+    "42P01": (LedgerCorrupt, "lacks a table, or this role may not use its schema", _RIGHTS),
     "42703": (LedgerCorrupt, "lacks a column", "Stop asking, and restore a backup."),
     "53100": (LedgerError, "cannot grow: the disk is full", "Make room and try again."),
 }

@@ -10,35 +10,28 @@ promoted and lacks the last commits, is refused: it would let be spent again wha
 
 from __future__ import annotations
 
-import os
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
-import psycopg
-from psycopg_pool import PoolTimeout
-
-from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerMismatch
+from defray.errors import LedgerCorrupt, LedgerError, LedgerMismatch
 from defray.ledger.accounts import Folds
 from defray.ledger.creation import compare, first_terms, stored_secret
 from defray.ledger.moved import Mark, moved_away
 from defray.ledger.paid import Memo, stored
-from defray.ledger.pool import forked
 from defray.ledger.postgresql import schema
 from defray.ledger.postgresql.address import Address
-from defray.ledger.postgresql.connections import LOCK, Connection, Connections
-from defray.ledger.postgresql.faults import lost, translated, uncertain
-from defray.ledger.postgresql.transaction import PostgresTransaction, PostgresView, Proof
+from defray.ledger.postgresql.connections import PATIENT, Connection, Connections
+from defray.ledger.postgresql.faults import lost, translated
+from defray.ledger.postgresql.transaction import PostgresTransaction, PostgresView
+from defray.ledger.postgresql.writing import Writer, making
 from defray.ledger.reading import KNOWN, UNREADABLE, known_of, unreadable
 from defray.ledger.records import PURSES, Entry, Terms
 from defray.ledger.witness import Seen, Witness, check, older
 
 _PAGE: Final = 1000
-_PAUSE: Final = 0.1
-"""Seconds between two tries to find out what became of a commit."""
 
 
 class PostgresLedger:
@@ -47,14 +40,12 @@ class PostgresLedger:
     def __init__(self, address: Address, *, timeout: float, writable: bool) -> None:
         self._address = address
         self._name = str(address)
-        self._timeout = timeout
-        self._writable = writable
-        self._owner: int | None = None
         self._memo = Memo()
         self._newest: Seen = (0, "")
         self._witness: Witness | None = None
         with translated(self._name):
             self._connections = Connections(address, timeout=timeout, writable=writable)
+        self._writer = Writer(self._connections)
 
     @classmethod
     def open(
@@ -64,9 +55,10 @@ class PostgresLedger:
         *,
         timeout: float = 30.0,
         witness: Path | None = None,
+        leaving: bool = False,
     ) -> Self:
         """The ledger of a contract, made where there is none and the role may make it; ``witness`` is the
-        file that knows its newest entry.
+        file that knows its newest entry.  ``leaving``: it may bear the mark of one that was moved.
 
         Raises LedgerMismatch, naming each term and both its values, if the ledger was made under other
         terms, if it was moved, or if it has forgotten what its witness saw; LedgerUnavailable where the
@@ -88,7 +80,7 @@ class PostgresLedger:
                 peopled = bool(view.principals())
             compare(ledger.terms, terms, ledger._name, untouched=untouched, peopled=peopled)
             mark = ledger.mark()
-            if mark is not None:
+            if mark is not None and not leaving:
                 raise moved_away(mark, ledger._name)
             if guard is not None:
                 check(ledger, ledger._name, guard, seen)
@@ -145,8 +137,8 @@ class PostgresLedger:
 
     @contextmanager
     def transaction(self) -> Iterator[PostgresTransaction]:
-        with self._turn() as deadline, translated(self._name):
-            with self._locked(deadline) as sql:
+        with self._writer.turn() as deadline, translated(self._name):
+            with self._writer.locked(deadline) as sql:
                 transaction = PostgresTransaction(sql, self._name, self._memo, self._terms)
                 self._still(transaction, sql, self._newest)
                 try:
@@ -161,9 +153,9 @@ class PostgresLedger:
                         hint="This is a fault of the caller; nothing was kept.",
                         path=self._name,
                     )
-                sure = self._commit(sql)
+                sure = self._writer.commit(sql)
             if not sure:
-                self._find(transaction.proof)
+                self._writer.find(transaction.proof)
             self._memo.keep(*accounts)
             self._newest = max(self._newest, (transaction.seq, transaction.head))
             if self._witness is not None and spent:
@@ -205,13 +197,17 @@ class PostgresLedger:
         return None if row is None else str(row[0])
 
     def remember(self, name: str, text: str) -> None:
-        with self._turn() as deadline, translated(self._name), self._locked(deadline) as sql:
+        with (
+            self._writer.turn() as deadline,
+            translated(self._name),
+            self._writer.locked(deadline) as sql,
+        ):
             sql.execute(
                 "INSERT INTO notes(name, text) VALUES (?, ?) "
                 "ON CONFLICT(name) DO UPDATE SET text = excluded.text",
                 (name, text),
             )
-            if not self._commit(sql):
+            if not self._writer.commit(sql):
                 raise lost(self._name)
 
     def backup(self, path: Path) -> None:
@@ -220,6 +216,7 @@ class PostgresLedger:
         from defray.ledger.copying import into_file
 
         with translated(self._name), self._connections.reading() as sql:
+            sql.script(PATIENT)
             into_file(sql, self._name, path)
 
     def close(self) -> None:
@@ -237,110 +234,36 @@ class PostgresLedger:
             (moved,) = sql.execute("SELECT moved FROM head").fetchone() or (None,)
         return None if moved is None else Mark.read(moved)
 
+    @contextmanager
+    def leaving(self, mark: Mark) -> Iterator[Connection]:
+        """As :meth:`defray.ledger.moving.Movable.leaving` says; it takes the rights of the owner."""
+        allowed = replace(mark, done=False)
+        with (
+            self._writer.turn() as deadline,
+            translated(self._name),
+            self._writer.locked(deadline, allowed) as sql,
+        ):
+            sql.script(PATIENT)
+            yield sql
+            sql.execute("UPDATE head SET moved = ?", (str(mark),))
+            if not self._writer.commit(sql):
+                raise lost(self._name)
+
     def _there(self) -> bool:
         with self._connections.reading() as sql:
             return schema.there(sql, self._address)
 
     def _make(self, terms: Terms) -> None:
         """Make the ledger, unless another did meanwhile."""
-        try:
-            with self._connections.writing(time.monotonic() + self._timeout) as sql:
-                schema.alone(sql, self._address)
-                if schema.there(sql, self._address):
-                    return
+        with making(self._connections, self._address) as sql:
+            if not schema.there(sql, self._address):
                 schema.begin(sql, self._address, terms)
-                sql.script("COMMIT")
-        except psycopg.errors.InsufficientPrivilege:
-            raise LedgerError(
-                f"There is no ledger at {self._name}, and this role may not make one.",
-                hint="As a role that may: defray ledger init --grant ROLE (docs/postgresql.md).",
-                path=self._name,
-            ) from None
 
     def _read_first(self) -> None:
         with translated(self._name), self._connections.reading() as sql:
             schema.recognise(sql, self._address)
             self._terms = first_terms(sql, self._name)
             self._secret = stored_secret(sql, self._name)
-
-    @contextmanager
-    def _turn(self) -> Iterator[float]:
-        """This thread's turn to write among those of the process; yields when it ends to wait."""
-        if not self._writable:
-            raise LedgerError(
-                f"The ledger {self._name} was opened for reading.",
-                hint="Open it with its contract to write.",
-                path=self._name,
-            )
-        self._connections.here()
-        me, writer = threading.get_ident(), self._connections.writer
-        if self._owner == me and writer.locked():
-            raise LedgerError(
-                "A ledger transaction was begun inside another one of its own thread."
-            )
-        deadline = time.monotonic() + self._timeout
-        if not writer.acquire(timeout=self._timeout):
-            raise LedgerBusy(
-                f"The ledger {self._name} is in use by others for longer than the timeout.",
-                hint="Try again; nothing was spent.",
-                path=self._name,
-            )
-        self._owner = me
-        try:
-            yield deadline
-        finally:
-            self._owner = None
-            writer.release()
-
-    @contextmanager
-    def _locked(self, deadline: float) -> Iterator[Connection]:
-        """A transaction that nobody else's runs beside.  It ends where the ledger was moved."""
-        with self._connections.writing(deadline) as sql:
-            row = sql.execute(LOCK).fetchone()
-            if row is None:
-                raise unreadable(self._name, "its head")
-            if row[0] is not None:
-                raise moved_away(Mark.read(row[0]), self._name)
-            yield sql
-
-    def _commit(self, sql: Connection) -> bool:
-        """Commit; False where the connection was lost, so that nobody knows yet.  A transaction that failed
-        before is rolled back by its commit, which must not pass for one that was kept."""
-        if os.getpid() != self._connections.pid:
-            raise forked(self._name)
-        try:
-            done = sql.script("COMMIT")
-        except psycopg.Error:
-            if not sql.lost:
-                raise
-            return False
-        if done != "COMMIT":
-            raise LedgerCorrupt(
-                "A ledger transaction was to be kept although a step of it had failed.",
-                hint="Try again; nothing was kept.",
-                path=self._name,
-            )
-        return True
-
-    def _find(self, proof: Proof | None) -> None:
-        """Find out what became of a commit at which the connection was lost; raises unless it was made.
-
-        Whoever has the lock knows that the lost transaction is over, one way or the other."""
-        if proof is None:
-            return
-        deadline = time.monotonic() + self._timeout
-        while True:
-            try:
-                with self._connections.writing(deadline) as sql:
-                    sql.execute(LOCK)
-                    found = sql.execute(*proof).fetchone()
-                if found is None:
-                    raise lost(self._name)
-                return
-            except (psycopg.Error, PoolTimeout):
-                if time.monotonic() >= deadline:
-                    raise uncertain(self._name) from None
-                time.sleep(_PAUSE)
 
     def _still(self, view: PostgresView, sql: Connection, before: Seen) -> None:
         """Refuse a server whose log does not hold what this process saw before."""

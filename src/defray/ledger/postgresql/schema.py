@@ -187,15 +187,19 @@ _RIGHTS: Final = (
 
 
 def there(sql: Connection, address: Address) -> bool:
-    """Whether there is a ledger in the schema."""
-    found = sql.execute("SELECT to_regclass(?)", (f"{address.schema}.entries",)).fetchone()
-    return found is not None and found[0] is not None
+    """Whether there is a ledger in the schema, as this statement's snapshot has it."""
+    found = sql.execute(
+        "SELECT 1 FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace "
+        "WHERE nspname = ? AND relname = 'entries'",
+        (address.schema,),
+    )
+    return found.fetchone() is not None
 
 
 def make(sql: Connection, address: Address) -> None:
     """Make the empty tables, in a transaction of the caller's."""
-    exists = sql.execute("SELECT to_regnamespace(?)", (address.schema,)).fetchone()
-    if exists is None or exists[0] is None:
+    exists = sql.execute("SELECT 1 FROM pg_namespace WHERE nspname = ?", (address.schema,))
+    if exists.fetchone() is None:
         sql.script(f"CREATE SCHEMA {address.schema}")
     sql.script(_TABLES + _REFUSE + _RULES)
     sql.execute("INSERT INTO head DEFAULT VALUES")
