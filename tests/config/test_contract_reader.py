@@ -282,8 +282,16 @@ TOP_MISTAKES = [
     ({"ledger": "3"}, 4, "ledger", "3 is not a table", "[ledger]"),
     ({"ledger": '{path = "people.csv"}'}, 4, "ledger.path", "is the data", "people.ledger"),
     ({"ledger": '{path = "people.toml"}'}, 4, "ledger.path", "is the contract", "people.ledger"),
-    ({"ledger": '{kind = "postgres", dsn = "x"}'}, 4, "ledger.kind", "not available", "sqlite"),
-    ({"ledger": '{dsn = "x"}'}, 4, "ledger.dsn", "not available", "path"),
+    ({"ledger": '{kind = "postgres", dsn = "x"}'}, 4, "ledger.kind", "no kind", '"postgresql"'),
+    ({"ledger": '{dsn = "x"}'}, 4, "ledger.dsn", "does not apply", "path"),
+    ({"ledger": '{schema = "x"}'}, 4, "ledger.schema", "does not apply", "path"),
+    ({"ledger": '{kind = "postgresql"}'}, 4, "ledger.schema", "missing", "schema ="),
+    ({"ledger": '{kind = "postgresql", schema = "Upper"}'}, 4, "ledger.schema", "Upper", "lower"),
+    ({"ledger": '{kind = "postgresql", schema = "pg_x"}'}, 4, "ledger.schema", "pg_x", "pg_"),
+    ({"ledger": '{kind = "postgresql", schema = "x", path = "p"}'}, 4, "ledger.path", "apply",
+     "remove"),
+    ({"ledger": '{kind = "postgresql", schema = "x", witness = "people.toml"}'}, 4,
+     "ledger.witness", "contract", "people.witness"),
 ]  # fmt: skip
 
 
@@ -293,6 +301,33 @@ def test_a_mistake_at_the_top(changes, line, key, message, cure):
     assert (problem.line, problem.key) == (line, key)
     assert message in problem.message
     assert cure in problem.cure
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "postgresql://me:hunter2@db/x",
+        "postgres://:hunter2@/x",
+        "host=db password=hunter2",
+        "password = 'hunter2' host=db",
+        "postgresql://db/x?password=hunter2",
+        "postgresql://db/x?a=b&sslpassword=hunter2",
+    ],
+)
+def test_a_password_in_a_contract_is_refused_and_not_repeated(dsn):
+    text = contract_text(ledger=f'{{kind = "postgresql", schema = "x", dsn = "{dsn}"}}')
+    problem = only(text)
+    assert (problem.key, "PGPASSWORD" in problem.cure) == ("ledger.dsn", True)
+    assert "hunter2" not in str(problem)
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    ["postgresql://me@db:5432/x", "host=db user=me", "postgresql:///x?host=/run", "service=x"],
+)
+def test_a_ledger_on_a_server(dsn):
+    text = contract_text(ledger=f'{{kind = "postgresql", schema = "x", dsn = "{dsn}"}}')
+    assert parse(text).ledger == LedgerSpec("postgresql", None, dsn, None, "x")
 
 
 SOURCE_MISTAKES = [

@@ -31,7 +31,7 @@ app = App(
 curating = Group.create_ordered("For the curator")
 asking = Group.create_ordered("For the analyst")
 reading = Group.create_ordered("The books")
-ledger_app = App(name="ledger", help="Look after the ledger file.", group=reading)
+ledger_app = App(name="ledger", help="Look after the ledger.", group=reading)
 app.command(ledger_app)
 app.register_install_completion_command()
 
@@ -414,3 +414,38 @@ def backup(
         show({"backup": str(path)})
     else:
         say(f"wrote {path}; it holds the ledger's secret, so keep it as safe as the data")
+
+
+@ledger_app.command(name="init")
+def init_ledger(
+    contract: Named = None,
+    *,
+    grant: Annotated[
+        str | None, Parameter(help="Let this role of the database append to the ledger.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make the ledger before the first question: as the role that is to own it."""
+    from defray.cli import ledgers
+
+    tell(ledgers.init(contract_of(contract), grant), ledgers.show_init)
+
+
+@ledger_app.command(name="copy")
+def copy_ledger(
+    source: Annotated[Path, Parameter(name="FROM", help="The contract file that is left.")],
+    target: Annotated[Path, Parameter(name="TO", help="The same with another [ledger].")],
+    /,
+    *,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Move the ledger to where another contract file keeps it; the old one is never used again."""
+    from defray.cli import ledgers
+
+    if not yes:
+        raise BadInput(
+            "the ledger that is left is marked, and answers no more; nothing was done",
+            hint="add --yes to move it",
+        )
+    tell(ledgers.copy(contract_of(source), contract_of(target)), ledgers.show_copy)

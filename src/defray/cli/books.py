@@ -21,7 +21,7 @@ from defray.cli import screen
 from defray.cli.answers import label, new_table, plus_minus
 from defray.cli.numbers import percent, rho, shown
 from defray.cli.screen import say
-from defray.config.opening import ledger_path, open_ledger, witness_path
+from defray.config.opening import ledger_exists, ledger_name, open_ledger, witness_path
 from defray.core.column import Column
 from defray.core.contract import RELATION, Contract
 from defray.core.numbers import show_number
@@ -82,7 +82,7 @@ class Unwritten:
 @contextmanager
 def ledger_of(contract: Contract) -> Iterator[Any]:
     """The contract's ledger, or an :class:`Unwritten` one."""
-    if contract.ledger.kind == "sqlite" and not ledger_path(contract).exists():
+    if not ledger_exists(contract):
         yield Unwritten(terms_of(contract))
         return
     with existing(contract) as ledger:
@@ -92,9 +92,10 @@ def ledger_of(contract: Contract) -> Iterator[Any]:
 @contextmanager
 def existing(contract: Contract) -> Iterator[Ledger]:
     """The contract's ledger; LedgerError where there is none yet."""
-    path = ledger_path(contract)
-    if contract.ledger.kind == "sqlite" and not path.exists():
-        raise LedgerError(f"there is no ledger yet at {path}", hint="the first question makes it")
+    if not ledger_exists(contract):
+        raise LedgerError(
+            f"there is no ledger yet at {ledger_name(contract)}", hint="the first question makes it"
+        )
     ledger = open_ledger(contract)
     try:
         yield ledger
@@ -139,7 +140,7 @@ def terms_in_words(contract: Contract, delta: float | None) -> dict[str, Any]:
         "unit": str(contract.unit),
         "relation": RELATION,
         "source": {"kind": contract.source.kind, "where": _where(contract)},
-        "ledger": {"path": str(ledger_path(contract)), "exists": ledger_path(contract).exists()},
+        "ledger": {"path": ledger_name(contract), "exists": ledger_exists(contract)},
         "m_floor": None if contract.m_floor is None else float(contract.m_floor),
         "n_max": contract.n_max,
         "promises": promises_of(contract),
@@ -407,9 +408,9 @@ def read_audit(contract: Contract) -> dict[str, Any]:
 
 def accept_older(contract: Contract) -> dict[str, Any]:
     """Accept the ledger that is there, whatever its witness saw."""
-    if not ledger_path(contract).exists():
+    if not ledger_exists(contract):
         hint = f"to begin anew, with a new budget, delete {witness_path(contract)}"
-        raise LedgerError(f"there is no ledger at {ledger_path(contract)}", hint=hint)
+        raise LedgerError(f"there is no ledger at {ledger_name(contract)}", hint=hint)
     with closing(open_ledger(contract, witnessed=False)) as ledger:
         now = datetime.now(UTC).replace(microsecond=0)
         return {"accepted_older": accept(ledger, Witness(witness_path(contract)), now)}

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from defray.config.reader import read_contract
 from defray.core.contract import Contract
 from defray.data.source import Source
 from defray.engine import Engine
-from defray.errors import BadInput
+from defray.errors import BadInput, MissingExtra
+from defray.ledger.moving import Movable
 from defray.ledger.store import Ledger
 from defray.noise.sampler import Sampler
 from defray.session import Session
 from defray.standing import check_promises
 from defray.transcript import terms_of
+
+if TYPE_CHECKING:
+    from defray.ledger.postgresql.address import Address
 
 
 def open_contract(path: str | Path) -> Session:
@@ -56,14 +62,53 @@ def witness_path(contract: Contract) -> Path:
     return ledger.with_name(f"{ledger.name}.witness")
 
 
-def open_ledger(contract: Contract, *, witnessed: bool = True) -> Ledger:
-    """The contract's ledger; one that is not ``witnessed`` is not held against its witness."""
-    if contract.ledger.kind != "sqlite":
-        raise BadInput(f"ledger kind {contract.ledger.kind} is not available in this version")
+def open_ledger(contract: Contract, *, witnessed: bool = True, leaving: bool = False) -> Movable:
+    """The contract's ledger; one that is not ``witnessed`` is not held against its witness, one that is
+    ``leaving`` may bear the mark of one that was moved."""
+    terms, witness = terms_of(contract), witness_path(contract) if witnessed else None
+    if contract.ledger.kind == "postgresql":
+        address = ledger_address(contract)
+        from defray.ledger.postgresql.ledger import PostgresLedger
+
+        return PostgresLedger.open(address, terms, witness=witness, leaving=leaving)
     from defray.ledger.sqlite import SqliteLedger
 
-    witness = witness_path(contract) if witnessed else None
-    return SqliteLedger.open(ledger_path(contract), terms_of(contract), witness=witness)
+    return SqliteLedger.open(ledger_path(contract), terms, witness=witness, leaving=leaving)
+
+
+def ledger_address(contract: Contract) -> Address:
+    """Where a PostgreSQL ledger is: by ``DEFRAY_LEDGER_DSN`` where that is set, else as declared."""
+    try:
+        from defray.ledger.postgresql.address import Address
+    except ImportError:
+        raise MissingExtra(
+            "a ledger in PostgreSQL needs psycopg", hint='pip install "defray[postgres]"'
+        ) from None
+    spec = contract.ledger
+    dsn = os.environ.get("DEFRAY_LEDGER_DSN") or spec.dsn
+    if dsn is None or spec.schema is None:
+        raise BadInput(
+            "the database of the ledger is not named",
+            hint='add dsn = "postgresql://USER@HOST/DATABASE" to [ledger], or set DEFRAY_LEDGER_DSN',
+        )
+    return Address(dsn, spec.schema)
+
+
+def ledger_name(contract: Contract) -> str:
+    """Where the ledger is, for people: its file, or its address without user and password."""
+    if contract.ledger.kind == "postgresql":
+        return str(ledger_address(contract))
+    return str(ledger_path(contract))
+
+
+def ledger_exists(contract: Contract) -> bool:
+    """Whether the ledger was made already."""
+    if contract.ledger.kind == "postgresql":
+        address = ledger_address(contract)
+        from defray.ledger.postgresql.ledger import PostgresLedger
+
+        return PostgresLedger.exists(address)
+    return ledger_path(contract).exists()
 
 
 def open_source(contract: Contract, ledger: Ledger) -> Source:

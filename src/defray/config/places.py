@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from defray.config.fields import Section, shown
 from defray.core.contract import LedgerSpec, SourceSpec
+
+_PASSWORD: Final = re.compile(
+    r"^\w+://[^/@?]*:[^/@?]*@|(^|[\s?&])(ssl)?password\s*=", re.IGNORECASE
+)
+_SCHEMA: Final = re.compile("(?!pg_)[a-z_][a-z0-9_]{0,62}")
 
 
 def read_source(top: Section) -> SourceSpec:
@@ -95,9 +100,14 @@ def read_ledger(top: Section, contract: Path, source: SourceSpec) -> LedgerSpec:
     ledger = top.table("ledger", "ledger")
     if ledger is None:
         return LedgerSpec("sqlite", default)
-    ledger.choice("kind", ("sqlite",), later=("postgres",), synonyms={"file": "sqlite"})
-    if ledger.data.get("kind") != "postgres":
-        ledger.reserved("dsn", "remove dsn; a sqlite ledger is named by path")
+    synonyms = {"file": "sqlite", "postgres": "postgresql", "pg": "postgresql"}
+    kind = ledger.choice("kind", ("sqlite", "postgresql"), synonyms=synonyms)
+    if kind == "postgresql":
+        return _on_server(ledger, source, contract)
+    for key in ("dsn", "schema") if ledger.data.get("kind", "sqlite") == "sqlite" else ():
+        if key in ledger:
+            cure = f'remove {key}, or write kind = "postgresql": a sqlite ledger is named by path'
+            ledger.problem(key, f"{key} does not apply to sqlite", cure)
     path = ledger.text("path")
     if path is not None and path in (source.path, contract.name):
         taken = "the data" if path == source.path else "the contract"
@@ -107,6 +117,26 @@ def read_ledger(top: Section, contract: Path, source: SourceSpec) -> LedgerSpec:
         cure = f'for example: witness = "{path or default}.witness"'
         ledger.problem("witness", f"{shown(witness)} is the ledger, the data or the contract", cure)
     return LedgerSpec("sqlite", path or default, witness=witness)
+
+
+def _on_server(ledger: Section, source: SourceSpec, contract: Path) -> LedgerSpec:
+    """A ledger in a schema of a database.  Its dsn may come from the environment; a password has to."""
+    if "path" in ledger:
+        ledger.problem("path", "path does not apply to postgresql", "remove path")
+    dsn, schema, witness = ledger.text("dsn"), ledger.text("schema"), ledger.text("witness")
+    if dsn is not None and _PASSWORD.search(dsn):
+        cure = "take it out: it comes from PGPASSWORD, ~/.pgpass or DEFRAY_LEDGER_DSN"
+        ledger.problem("dsn", "a password does not belong into a contract", cure)
+        dsn = None
+    if "schema" not in ledger:
+        ledger.problem("schema", "the schema is missing: one for each contract")
+    elif schema is not None and not _SCHEMA.fullmatch(schema):
+        cure = "up to 63 lower-case letters, digits and underscores, not beginning with pg_"
+        ledger.problem("schema", f"{shown(schema)} cannot be the schema of a ledger", cure)
+    if witness is not None and witness in (source.path, contract.name):
+        cure = f'for example: witness = "{contract.stem}.witness"'
+        ledger.problem("witness", f"{shown(witness)} is the data or the contract", cure)
+    return LedgerSpec("postgresql", None, dsn, witness, schema)
 
 
 def table_name(source: SourceSpec) -> str:

@@ -61,12 +61,14 @@ class SourceSpec:
 
 @dataclass(frozen=True, slots=True)
 class LedgerSpec:
-    """Where the transcript is kept."""
+    """Where the transcript is kept: in the file at ``path``, or in a ``schema`` of the database at ``dsn``,
+    which bears no password."""
 
-    kind: Literal["sqlite", "postgres"] = "sqlite"
+    kind: Literal["sqlite", "postgresql"] = "sqlite"
     path: str | None = None
     dsn: str | None = None
     witness: str | None = None
+    schema: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

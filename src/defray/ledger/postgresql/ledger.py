@@ -10,6 +10,7 @@ promoted and lacks the last commits, is refused: it would let be spent again wha
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -108,6 +109,25 @@ class PostgresLedger:
             ledger.close()
             raise
         return ledger
+
+    @classmethod
+    def exists(cls, address: Address) -> bool:
+        """Whether there is a ledger."""
+        ledger = cls(address, timeout=30.0, writable=True)
+        try:
+            with translated(ledger._name):
+                ledger._connections.try_once()
+                return ledger._there()
+        finally:
+            ledger.close()
+
+    def grant(self, role: str) -> None:
+        """Give a role the rights of a service: to append to the log, and not to change it.  It takes those of
+        the owner."""
+        deadline = time.monotonic() + self._connections.timeout
+        with translated(self._name), self._connections.writing(deadline) as sql:
+            schema.grant(sql, self._address, role)
+            sql.script("COMMIT")
 
     @property
     def name(self) -> str:
