@@ -15,6 +15,7 @@ from fractions import Fraction
 
 from defray.core.amounts import QUANTA
 from defray.core.principals import Enrolment
+from defray.errors import LedgerBusy, LedgerError
 from defray.ledger.beside import KeptAnswer
 from defray.ledger.records import Release
 from defray.ledger.store import Ledger
@@ -158,6 +159,24 @@ def run_spend(open_: Callable[[], Ledger], point: str, after: str) -> None:
         say("done", seq)
 
 
+def run_endure(open_: Callable[[], Ledger]) -> None:
+    """Append small releases for ever, whatever becomes of the server, and say of each whether it was kept."""
+    ledger = open_()
+    say("ready")
+    number = 0
+    while True:
+        number += 1
+        ask = f"{os.getpid()}-{number}"
+        bought = release(sigmas=(2e4, None, 3e4), weights=f"w{number % 50}", ask=ask)
+        try:
+            with ledger.transaction() as transaction:
+                seq = transaction.append(bought)
+        except LedgerBusy:
+            say("lost", ask)
+        else:
+            say("kept", ask, seq)
+
+
 def run_born(open_: Callable[[], Ledger], event: str) -> None:
     """Open, and die at the given number of the interpreter's audit events on files and databases."""
     left = int(event)
@@ -180,8 +199,6 @@ def run_born(open_: Callable[[], Ledger], event: str) -> None:
 
 def run_fill(open_: Callable[[], Ledger]) -> None:
     """Append until it fails; say how, and how many were kept."""
-    from defray.errors import LedgerError
-
     ledger = open_()
     with ledger.transaction() as transaction:
         transaction.open_epoch("print", DOMAIN)
@@ -209,6 +226,7 @@ def main() -> None:
         "enrol": run_enrol,
         "answer": run_answer,
         "spend": run_spend,
+        "endure": run_endure,
         "born": run_born,
         "fill": run_fill,
     }
