@@ -35,8 +35,8 @@ def test_the_books_of_a_ledger_in_a_database(served: Terminal) -> None:
     assert served("check", "--json").json["ledger"]["exists"]
     assert served("history", "--json").json["total"] == 1
     assert served("audit").code == 0
-    assert served("analyst", "add", "ana", "--share", "50%").code == 0
-    assert [a["name"] for a in served("analyst", "list", "--json").json["analysts"]] == ["ana"]
+    assert served("analyst", "add", "ana", "--share", "0.5").code == 0
+    assert "ana" in served("analyst", "list").out
     assert served("ledger", "backup", "copy").code == 0
     (served.folder / "copy.toml").write_text(WRITTEN + '[ledger]\npath = "copy"\n')
     backup = served("audit", "-c", "copy.toml", "--json").json
