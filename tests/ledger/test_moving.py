@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -114,7 +114,9 @@ def test_all_of_it_arrives_and_goes_on(source: Movable, places: tuple[Any, Any])
         assert audit(moved, derive).ok
 
 
-def test_what_was_left_is_not_used_again(source: Movable, places: tuple[Any, Any]) -> None:
+def test_what_was_left_is_not_used_again(
+    source: Movable, places: tuple[Any, Any], tmp_path: Path
+) -> None:
     """Not by those who have it open, nor by those who open it, nor by another move."""
     before = contents(source)
     moving(source, places[1])
@@ -130,6 +132,12 @@ def test_what_was_left_is_not_used_again(source: Movable, places: tuple[Any, Any
             use()
         assert refused.value.context["moved_to"] == places[1].name
     assert contents(source) == before  # it can be read still
+    backup = tmp_path / "backup"
+    with suppress(LedgerMismatch):  # where a copy would not bear the mark, none is made
+        source.backup(backup)
+        with pytest.raises(LedgerMismatch, match="was moved to"):
+            SqliteLedger.open(backup, terms())
+    assert backup.exists() == isinstance(places[0], InFile)
     assert source.mark() == Mark(places[1].name, True)
 
 

@@ -26,17 +26,22 @@ MOST: Final = 16
 STATEMENT: Final = 120
 """Seconds that a statement may take."""
 STANDSTILL: Final = 120
-"""Seconds between two statements of a transaction after which the server gives it up."""
+"""Seconds between two statements of a write after which the server gives it up: others wait for it."""
+READING: Final = 3600
+"""The same of a reading, for which nobody waits."""
 
 _SETTINGS: Final = (
-    f"; SET LOCAL statement_timeout = '{STATEMENT}s'"
-    f"; SET LOCAL idle_in_transaction_session_timeout = '{STANDSTILL}s'"
-    "; SET LOCAL search_path = {schema}"
+    f"; SET LOCAL statement_timeout = '{STATEMENT}s'; SET LOCAL search_path = {{schema}}"
 )
-_READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" + _SETTINGS
+_READ: Final = (
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+    + _SETTINGS
+    + f"; SET LOCAL idle_in_transaction_session_timeout = '{READING}s'"
+)
 _WRITE: Final = (
     "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
     + _SETTINGS
+    + f"; SET LOCAL idle_in_transaction_session_timeout = '{STANDSTILL}s'"
     + "; SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = {wait}"
 )
 PATIENT: Final = (

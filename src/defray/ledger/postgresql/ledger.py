@@ -232,9 +232,12 @@ class PostgresLedger:
 
     def backup(self, path: Path) -> None:
         """A consistent copy in a SQLite file (mode 0600, fsynced; it holds the secret), itself a ledger.
-        Others may go on meanwhile."""
+        Others may go on meanwhile.  LedgerMismatch if this one was moved: the copy would not be marked."""
         from defray.ledger.copying import into_file
 
+        mark = self.mark()
+        if mark is not None:
+            raise moved_away(mark, self._name)
         with translated(self._name), self._connections.reading() as sql:
             sql.script(PATIENT)
             into_file(sql, self._name, path)
