@@ -63,19 +63,19 @@ asks_at_once = 1000
 """
 
 
-def prepared(folder: Path, support: str = "exact") -> tuple[Path, dict[str, str]]:
-    """A contract over made-up people, and a token for each analyst."""
+def prepared(folder: Path, support: str = "exact", ledger: str = "") -> tuple[Path, dict[str, str]]:
+    """A contract over made-up people, and a token for each analyst; ``ledger`` is its table of that name."""
     duckdb.sql(PEOPLE.format(rows=ROWS, path=folder / "people.parquet"))
     (folder / "server.toml").write_text(LIMITS)
     contract = folder / "contract.toml"
-    contract.write_text(CONTRACT.format(support=support))
+    contract.write_text(CONTRACT.format(support=support) + ledger)
     tokens = {}
-    ledger = open_ledger(read_contract(contract))
-    access = Access(ledger)
+    opened = open_ledger(read_contract(contract))
+    access = Access(opened)
     for name, share in SHARES.items():
         access.add(name, share=share)
         tokens[name], _ = access.issue(name)
-    ledger.close()
+    opened.close()
     return contract, tokens
 
 

@@ -5,19 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.conftest import WRITTEN, Terminal
-from tests.postgresql.server import Server, new_schema, the_server
+from tests.postgresql.server import Server, ledger_section, the_server
 
 ASK = ("ask", "SELECT COUNT(*) FROM people WHERE age < 40", "--within", "30")
-
-
-def ledger(dsn: str, schema: str) -> str:
-    return f'[ledger]\nkind = "postgresql"\ndsn = "{dsn}"\nschema = "{schema}"\n'
 
 
 @pytest.fixture
 def served(bare: Terminal) -> Terminal:
     """The table and a contract with a ledger in a database."""
-    text = WRITTEN + ledger(the_server().dsn(), new_schema())
+    text = WRITTEN + ledger_section()
     (bare.folder / "contract.toml").write_text(text)
     return bare
 
@@ -46,8 +42,8 @@ def test_the_books_of_a_ledger_in_a_database(served: Terminal) -> None:
 
 
 def test_roles_and_a_dsn_from_the_environment(bare: Terminal) -> None:
-    server, schema = the_server(), new_schema()
-    text = WRITTEN + ledger(server.dsn(Server.SERVICE), schema)
+    server = the_server()
+    text = WRITTEN + ledger_section(server.dsn(Server.SERVICE))
     (bare.folder / "contract.toml").write_text(text)
     refused = bare(*ASK)
     assert refused.code == 5
@@ -71,7 +67,7 @@ def test_roles_and_a_dsn_from_the_environment(bare: Terminal) -> None:
 
 def test_a_ledger_is_moved_to_a_database_and_back(defray: Terminal) -> None:
     folder = defray.folder
-    schema = ledger(the_server().dsn(), new_schema())
+    schema = ledger_section()
     (folder / "served.toml").write_text(WRITTEN + schema)
     (folder / "back.toml").write_text(WRITTEN + '[ledger]\npath = "back.ledger"\n')
     (folder / "other.toml").write_text(WRITTEN.replace("rho = 1", "rho = 2") + schema)

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.tables import people, write_contract, write_people
+from tests.postgresql.server import ledger_section
+from tests.tables import COLUMNS, open_session, write_contract, write_people
 
 STAGES = ("scan", "before-commit", "during-commit", "after-commit", "reply")
 TOP = "rho = 2\nsupport = 'exact'"
@@ -89,13 +90,13 @@ def one_round(contract: Path, number: int, rng: random.Random) -> dict[str, floa
     return said
 
 
-def campaign(folder: Path, rounds: int, seed: int) -> None:
+def campaign(folder: Path, rounds: int, seed: int, ledger: str = "") -> None:
     write_people(folder)
-    contract = write_contract(folder, TOP)
+    contract = write_contract(folder, TOP, columns=ledger + COLUMNS)
     rng = random.Random(seed)
     for number in range(rounds):
         said = one_round(contract, number, rng)
-        with people(folder, TOP) as session:
+        with open_session(contract) as session:
             started = time.monotonic()
             report = session.audit()
             assert report.ok, report.findings
@@ -115,6 +116,11 @@ def campaign(folder: Path, rounds: int, seed: int) -> None:
 @pytest.mark.crash
 def test_killed_at_every_stage(tmp_path: Path):
     campaign(tmp_path, 12, seed=1)
+
+
+@pytest.mark.crash
+def test_killed_at_every_stage_of_an_ask_of_a_ledger_in_a_database(tmp_path: Path):
+    campaign(tmp_path, 15, seed=3, ledger=ledger_section())
 
 
 @pytest.mark.crash

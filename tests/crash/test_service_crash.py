@@ -8,12 +8,15 @@ import pytest
 
 from benchmarks.served import prepared
 from benchmarks.service import campaign, truths
+from tests.postgresql.server import ledger_section
 
 pytestmark = pytest.mark.crash
 
 
-def stormy(folder: Path, support: str, *, asks: int, kills: int, seconds: float) -> None:
-    contract, tokens = prepared(folder, support)
+def stormy(
+    folder: Path, support: str, *, asks: int, kills: int, seconds: float, ledger: str = ""
+) -> None:
+    contract, tokens = prepared(folder, support, ledger)
     tally, killed = campaign(contract, tokens, asks=asks, kills=kills, seconds=seconds, clients=16)
     assert tally.done == asks, tally.failed
     assert killed > 0
@@ -23,6 +26,10 @@ def stormy(folder: Path, support: str, *, asks: int, kills: int, seconds: float)
 
 def test_a_server_that_is_killed_while_many_ask(tmp_path: Path):
     stormy(tmp_path, "exact", asks=150, kills=3, seconds=0.3)
+
+
+def test_a_server_that_is_killed_while_its_ledger_is_in_a_database(tmp_path: Path):
+    stormy(tmp_path, "exact", asks=150, kills=3, seconds=0.3, ledger=ledger_section())
 
 
 @pytest.mark.slow

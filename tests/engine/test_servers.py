@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from defray.session import Session
-from tests.postgresql.server import new_schema, the_server
+from tests.postgresql.server import ledger_section
 from tests.tables import COLUMNS, open_session, write_contract, write_people
 
 COUNT = "SELECT COUNT(*) FROM people WHERE age < {}"
@@ -18,10 +18,7 @@ COUNT = "SELECT COUNT(*) FROM people WHERE age < {}"
 @pytest.fixture
 def contract(tmp_path: Path) -> Path:
     write_people(tmp_path, 2000)
-    ledger = (
-        f'[ledger]\nkind = "postgresql"\ndsn = "{the_server().dsn()}"\nschema = "{new_schema()}"\n'
-    )
-    return write_contract(tmp_path, "rho = 1", columns=ledger + COLUMNS)
+    return write_contract(tmp_path, "rho = 1", columns=ledger_section() + COLUMNS)
 
 
 def test_what_one_server_has_paid_for_all_have(contract: Path) -> None:

@@ -109,3 +109,9 @@ def the_server() -> Server:
 
 def new_schema() -> str:
     return f"t{uuid.uuid4().hex[:12]}"
+
+
+def ledger_section(dsn: str | None = None, schema: str | None = None) -> str:
+    """The part of a contract that names a new ledger."""
+    where = dsn or the_server().dsn()
+    return f'[ledger]\nkind = "postgresql"\ndsn = "{where}"\nschema = "{schema or new_schema()}"\n'
