@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
-from benchmarks.served import prepared
+from benchmarks.served import Served, load, mixed, prepared
 from benchmarks.service import campaign, truths
-from tests.postgresql.server import ledger_section
+from tests.postgresql.server import ledger_section, new_server
 
 pytestmark = pytest.mark.crash
 
@@ -38,3 +39,32 @@ def test_a_server_that_is_killed_again_and_again(
     tmp_path: Path, support: str, asks: int, seconds: float
 ):
     stormy(tmp_path, support, asks=asks, kills=12, seconds=seconds)
+
+
+def test_a_database_that_stops_under_a_service(tmp_path: Path):
+    """It goes on by itself once the database is back, and what was told is in the ledger."""
+    database = new_server()
+    contract, tokens = prepared(tmp_path, "exact", ledger_section(database.dsn()))
+    over = threading.Event()
+    stops = 0
+
+    def stopping() -> None:
+        nonlocal stops
+        while stops < 4 and not over.wait(1.0):
+            database.stop("immediate")
+            database.start()
+            stops += 1
+
+    served = Served(contract)
+    with served.running():
+        stopper = threading.Thread(target=stopping)
+        stopper.start()
+        try:
+            tally = load(served, tokens, lambda so_far: mixed(400, so_far), 16)
+        finally:
+            over.set()
+            stopper.join()
+    assert tally.done == 400, tally.failed
+    assert stops > 0
+    wrong = [figure for figure in truths(contract, tokens, tally) if not figure.met]
+    assert not wrong
