@@ -235,6 +235,7 @@ def test_a_synthetic_table_needs_no_data_and_leaves_no_trace(defray: Any) -> Non
     assert defray(*TABLE, "data").code == 4  # the twin: that one would be missed
 
 
+@pytest.mark.slow
 def test_the_contracts_own_data_are_for_the_curator_and_its_ledger_is_left_alone(
     defray: Any,
 ) -> None:
@@ -285,6 +286,7 @@ def test_the_contracts_own_gate_and_weights_come_first(defray: Any) -> None:
     assert "the contract's own policy is dual" in plain["notes"]
 
 
+@pytest.mark.slow
 def test_what_a_table_cannot_be_asked(defray: Any) -> None:
     (defray.folder / "asks.jsonl").write_text(ASKS + KINDS.replace("COUNT(*)", "AVG(income)"))
     said = defray(*TABLE, "synthetic")
@@ -321,6 +323,7 @@ def test_what_a_table_cannot_be_asked(defray: Any) -> None:
 # -- the paper -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_papers_statements(bare: Any) -> None:
     said = bare("simulate", "--paper", "--seeds", "100")
     assert said.code == 0

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from defray.core.amounts import QUANTA, exact, quanta_down, quanta_up, rho_of
 from defray.core.principals import NOBODY, Enrolment, Principal
-from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerMismatch
+from defray.errors import ContractClosed, LedgerBusy, LedgerCorrupt, LedgerError, LedgerMismatch
 from defray.ledger.audit import AuditReport, audit
 from defray.ledger.beside import KeptAnswer, Token
 from defray.ledger.checks import enrolled
@@ -294,9 +294,9 @@ class TestEpochs:
             lambda t: t.end(),
         ]
         for step in steps:
-            with pytest.raises(LedgerError, match="closed") as caught, ledger.transaction() as tx:
+            with pytest.raises(ContractClosed) as caught, ledger.transaction() as tx:
                 step(tx)
-            assert type(caught.value) is LedgerError
+            assert type(caught.value) is ContractClosed
             assert caught.value.hint
         report = audit(ledger, derive)
         assert report.ok

@@ -118,6 +118,7 @@ def test_killed_at_every_stage(tmp_path: Path):
     campaign(tmp_path, 12, seed=1)
 
 
+@pytest.mark.slow
 @pytest.mark.crash
 def test_killed_at_every_stage_of_an_ask_of_a_ledger_in_a_database(tmp_path: Path):
     campaign(tmp_path, 15, seed=3, ledger=ledger_section())

@@ -41,6 +41,7 @@ def test_a_server_that_is_killed_again_and_again(
     stormy(tmp_path, support, asks=asks, kills=12, seconds=seconds)
 
 
+@pytest.mark.slow
 def test_a_database_that_stops_under_a_service(tmp_path: Path):
     """It goes on by itself once the database is back, and what was told is in the ledger."""
     database = new_server()

@@ -118,7 +118,8 @@ def test_a_question_is_there_again_as_it_was_sent(house: House):
     assert COUNT not in visitor(house, "ben").get("/").text.replace(f"{COUNT} ERROR", "")
     assert "GROUP BY sex ERROR WITHIN 100" in ana.get("/?example=1").text
     assert ana.get("/?example=99").status_code == 200
-    assert "VALIDITY ANYTIME</textarea>" in ana.get("/?again=6").text
+    id = house.get("ana", "/history").json()["asks"][-1]["id"]
+    assert "VALIDITY ANYTIME</textarea>" in ana.get(f"/?again={id}").text
 
 
 def test_a_long_scan_shows_its_progress_and_can_be_cancelled(slow_house: House, monkeypatch):
