@@ -21,7 +21,7 @@ from fastapi import FastAPI
 from defray.errors import BadInput
 from defray.service.logs import event
 
-TURN_SECONDS = 2e-4
+TURN_SECONDS = 1e-3
 """After which a thread that computes lets another go on.  Short requests wait for a turn at every step into
 the ledger, so the interpreter's 5 ms would add up."""
 
