@@ -45,6 +45,15 @@ class SqlTransaction(SqlView):
         self._version = self._counter()
         self.spoiled = False
 
+    def check(self) -> None:
+        """LedgerCorrupt where a step failed."""
+        if self.spoiled:
+            raise LedgerCorrupt(
+                "A ledger transaction was to be kept although a step of it had failed.",
+                hint="This is a fault of the caller; nothing was kept.",
+                path=str(self._path),
+            )
+
     def append(self, release: Release) -> int:
         sql = self._writing()
         self.spoiled = True

@@ -23,37 +23,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
-from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError
+from defray.errors import LedgerBusy, LedgerError
 from defray.ledger import files
-from defray.ledger.accounts import Folds
-from defray.ledger.creation import (
-    compare,
-    connect,
-    create,
-    first_terms,
-    stored_secret,
-)
+from defray.ledger.creation import connect, create, first_terms, stored_secret
+from defray.ledger.database import REMEMBER, DatabaseLedger
 from defray.ledger.moved import Mark, moved_away, stored_mark, write_mark
-from defray.ledger.paid import Memo, stored
+from defray.ledger.paid import Memo
 from defray.ledger.pool import Connection, Pool, forked, tainted
-from defray.ledger.reading import KNOWN, UNREADABLE, SqlView, known_of, unreadable
-from defray.ledger.records import PURSES, Entry, Terms
+from defray.ledger.reading import SqlView
+from defray.ledger.records import PURSES, Terms
 from defray.ledger.schema import STEPS, Step, recognise
 from defray.ledger.session import SqlTransaction
-from defray.ledger.witness import Witness, check, older
+from defray.ledger.witness import Witness, older
 
-_PAGE: Final = 1000
 _TRIES: Final = 3
 """On a layered file system a file may become another one, once, when it is first opened for writing."""
 
 
-class SqliteLedger:
+class SqliteLedger(DatabaseLedger):
     """A :class:`~defray.ledger.store.Ledger` in a file.  One object serves any number of threads."""
 
     def __init__(
         self, path: Path, *, timeout: float, writable: bool, steps: Sequence[Step]
     ) -> None:
-        self._path = path
+        self._path, self._name = path, str(path)
         self._timeout = timeout
         self._writable = writable
         self._pool = Pool(path, self._connect)
@@ -100,16 +93,7 @@ class SqliteLedger:
             create(place, terms, steps)
         ledger = cls(place, timeout=timeout, writable=True, steps=steps)
         try:
-            with ledger.view() as view:
-                untouched = not any(view.spent(purse) for purse in PURSES)
-                peopled = bool(view.principals())
-            compare(ledger.terms, terms, place, untouched=untouched, peopled=peopled)
-            mark = ledger.mark()
-            if mark is not None and not leaving:
-                raise moved_away(mark, place)
-            if guard is not None:
-                check(ledger, place, guard, seen)
-                ledger._witness = guard
+            ledger._admit(terms, guard, seen, leaving=leaving)
         except BaseException:
             ledger.close()
             raise
@@ -131,28 +115,23 @@ class SqliteLedger:
     def path(self) -> Path:
         return self._path
 
-    @property
-    def name(self) -> str:
-        return str(self._path)
-
-    @property
-    def terms(self) -> Terms:
-        return self._terms
-
-    @property
-    def secret(self) -> bytes:
-        return self._secret
-
     @contextmanager
     def view(self) -> Iterator[SqlView]:
-        with self._reading() as sql:
-            sql.execute("BEGIN")
+        with self._snapshot() as sql:
             view = SqlView(sql, self._path, self._memo)
             try:
                 yield view
                 self._memo.keep(*view.accounts())
             finally:
                 view.finish()
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[Connection]:
+        with self._reading() as sql:
+            sql.execute("BEGIN")
+            try:
+                yield sql
+            finally:
                 self._leave(sql, "ROLLBACK")
 
     @contextmanager
@@ -168,12 +147,7 @@ class SqliteLedger:
                     spent = any(transaction.spent(purse) for purse in PURSES)
                 finally:
                     transaction.finish()
-                if transaction.spoiled:
-                    raise LedgerCorrupt(
-                        "A ledger transaction was to be kept although a step of it had failed.",
-                        hint="This is a fault of the caller; nothing was kept.",
-                        path=str(self._path),
-                    )
+                transaction.check()
                 self._commit(sql)
             except BaseException:
                 self._leave(sql, "ROLLBACK")
@@ -182,54 +156,12 @@ class SqliteLedger:
             if self._witness is not None and spent:
                 self._witness.see(transaction.seq, transaction.head)
 
-    def entries(self, start: int = 1) -> Iterator[Entry]:
-        """The log in order, from ``start`` to what was the newest entry at the first step."""
-        with self.view() as view:
-            newest = view.seq
-        while start <= newest:
-            with self._reading() as sql:
-                rows = sql.execute(
-                    "SELECT seq, body, hash FROM entries WHERE seq BETWEEN ? AND ? ORDER BY seq LIMIT ?",
-                    (start, newest, _PAGE),
-                ).fetchall()
-            if not rows:
-                return
-            for seq, body, hash_ in rows:
-                yield Entry(seq, body, hash_)
-            start = rows[-1][0] + 1
-
-    def folds(self) -> Folds:
-        with self._reading() as sql:
-            sql.execute("BEGIN")
-            try:
-                totals: dict[str, int] = dict(sql.execute("SELECT purse, quanta FROM totals"))
-                known = {bytes(row[0]): known_of(row[1:]) for row in sql.execute(KNOWN)}
-                charges = stored(sql)
-            except UNREADABLE:
-                raise unreadable(self._path, "a fold") from None
-            finally:
-                self._leave(sql, "ROLLBACK")
-        return Folds(totals, known, charges)
-
-    def answered(self, principal: str, key: str) -> tuple[str, str] | None:
-        with self.view() as view:
-            return view.answered(principal, key)
-
-    def remembered(self, name: str) -> str | None:
-        with self._reading() as sql:
-            row = sql.execute("SELECT text FROM notes WHERE name = ?", (name,)).fetchone()
-        return None if row is None else str(row[0])
-
     def remember(self, name: str, text: str) -> None:
         with self._turn() as remaining, self._pool.lend() as sql, self._translated():
             self._begin(sql, remaining)
             try:
                 self._refuse_moved(sql)
-                sql.execute(
-                    "INSERT INTO notes(name, text) VALUES (?, ?) "
-                    "ON CONFLICT(name) DO UPDATE SET text = excluded.text",
-                    (name, text),
-                )
+                sql.execute(REMEMBER, (name, text))
                 self._commit(sql)
             finally:
                 self._leave(sql, "ROLLBACK")
@@ -264,7 +196,6 @@ class SqliteLedger:
             raise
 
     def mark(self) -> Mark | None:
-        """Where it was moved to; None where it was not."""
         with self._reading() as sql:
             return stored_mark(sql)
 
@@ -288,12 +219,6 @@ class SqliteLedger:
 
     def close(self) -> None:
         self._pool.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def _connect(self) -> Connection:
         """A connection to the very file that was opened first."""

@@ -15,27 +15,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
-from defray.errors import LedgerCorrupt, LedgerError, LedgerMismatch
-from defray.ledger.accounts import Folds
-from defray.ledger.creation import compare, first_terms, stored_secret
+from defray.errors import LedgerError, LedgerMismatch
+from defray.ledger.creation import first_terms, stored_secret
+from defray.ledger.database import REMEMBER, DatabaseLedger
 from defray.ledger.moved import Mark, moved_away
-from defray.ledger.paid import Memo, stored
+from defray.ledger.paid import Memo
 from defray.ledger.postgresql import schema
 from defray.ledger.postgresql.address import Address
 from defray.ledger.postgresql.connections import PATIENT, Connection, Connections
 from defray.ledger.postgresql.faults import lost, translated
 from defray.ledger.postgresql.transaction import PostgresTransaction, PostgresView
 from defray.ledger.postgresql.writing import Writer, making
-from defray.ledger.reading import KNOWN, UNREADABLE, known_of, unreadable
-from defray.ledger.records import PURSES, Entry, Terms
-from defray.ledger.witness import Seen, Witness, check, older
-
-_PAGE: Final = 1000
+from defray.ledger.records import PURSES, Terms
+from defray.ledger.witness import Seen, Witness, older
 
 
-class PostgresLedger:
+class PostgresLedger(DatabaseLedger):
     """A :class:`~defray.ledger.store.Ledger` in a schema.  One object serves any number of threads."""
 
     def __init__(self, address: Address, *, timeout: float, writable: bool) -> None:
@@ -76,16 +73,7 @@ class PostgresLedger:
                         raise older(ledger._name, guard.path, seen, None)
                     ledger._make(terms)
             ledger._read_first()
-            with ledger.view() as view:
-                untouched = not any(view.spent(purse) for purse in PURSES)
-                peopled = bool(view.principals())
-            compare(ledger.terms, terms, ledger._name, untouched=untouched, peopled=peopled)
-            mark = ledger.mark()
-            if mark is not None and not leaving:
-                raise moved_away(mark, ledger._name)
-            if guard is not None:
-                check(ledger, ledger._name, guard, seen)
-                ledger._witness = guard
+            ledger._admit(terms, guard, seen, leaving=leaving)
         except BaseException:
             ledger.close()
             raise
@@ -129,31 +117,22 @@ class PostgresLedger:
             schema.grant(sql, self._address, role)
             sql.script("COMMIT")
 
-    @property
-    def name(self) -> str:
-        """Its address without user and password."""
-        return self._name
-
-    @property
-    def terms(self) -> Terms:
-        return self._terms
-
-    @property
-    def secret(self) -> bytes:
-        return self._secret
-
     @contextmanager
     def view(self) -> Iterator[PostgresView]:
-        with translated(self._name):
-            before = self._newest
-            with self._connections.reading() as sql:
-                view = PostgresView(sql, self._name, self._memo)
-                self._still(view, sql, before)
-                try:
-                    yield view
-                    self._memo.keep(*view.accounts())
-                finally:
-                    view.finish()
+        before = self._newest
+        with self._snapshot() as sql:
+            view = PostgresView(sql, self._name, self._memo)
+            self._still(view, sql, before)
+            try:
+                yield view
+                self._memo.keep(*view.accounts())
+            finally:
+                view.finish()
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[Connection]:
+        with translated(self._name), self._connections.reading() as sql:
+            yield sql
 
     @contextmanager
     def transaction(self) -> Iterator[PostgresTransaction]:
@@ -167,12 +146,7 @@ class PostgresLedger:
                     spent = self._witness is not None and any(map(transaction.spent, PURSES))
                 finally:
                     transaction.finish()
-                if transaction.spoiled:
-                    raise LedgerCorrupt(
-                        "A ledger transaction was to be kept although a step of it had failed.",
-                        hint="This is a fault of the caller; nothing was kept.",
-                        path=self._name,
-                    )
+                transaction.check()
                 sure = self._writer.commit(sql)
             if not sure:
                 self._writer.find(transaction.proof)
@@ -181,52 +155,13 @@ class PostgresLedger:
             if self._witness is not None and spent:
                 self._witness.see(transaction.seq, transaction.head)
 
-    def entries(self, start: int = 1) -> Iterator[Entry]:
-        """The log in order, from ``start`` to what was the newest entry at the first step."""
-        with self.view() as view:
-            newest = view.seq
-        while start <= newest:
-            with translated(self._name), self._connections.reading() as sql:
-                rows = sql.execute(
-                    "SELECT seq, body, hash FROM entries WHERE seq BETWEEN ? AND ? ORDER BY seq LIMIT ?",
-                    (start, newest, _PAGE),
-                ).fetchall()
-            if not rows:
-                return
-            for seq, body, hash_ in rows:
-                yield Entry(seq, body, hash_)
-            start = rows[-1][0] + 1
-
-    def folds(self) -> Folds:
-        with translated(self._name), self._connections.reading() as sql:
-            try:
-                totals: dict[str, int] = dict(sql.execute("SELECT purse, quanta FROM totals"))
-                known = {bytes(row[0]): known_of(row[1:]) for row in sql.execute(KNOWN)}
-                charges = stored(sql)
-            except UNREADABLE:
-                raise unreadable(self._name, "a fold") from None
-        return Folds(totals, known, charges)
-
-    def answered(self, principal: str, key: str) -> tuple[str, str] | None:
-        with self.view() as view:
-            return view.answered(principal, key)
-
-    def remembered(self, name: str) -> str | None:
-        with translated(self._name), self._connections.reading() as sql:
-            row = sql.execute("SELECT text FROM notes WHERE name = ?", (name,)).fetchone()
-        return None if row is None else str(row[0])
-
     def remember(self, name: str, text: str) -> None:
         with (
             self._writer.turn() as deadline,
             translated(self._name),
             self._writer.locked(deadline) as sql,
         ):
-            sql.execute(
-                "INSERT INTO notes(name, text) VALUES (?, ?) "
-                "ON CONFLICT(name) DO UPDATE SET text = excluded.text",
-                (name, text),
-            )
+            sql.execute(REMEMBER, (name, text))
             if not self._writer.commit(sql):
                 raise lost(self._name)
 
@@ -238,22 +173,15 @@ class PostgresLedger:
         mark = self.mark()
         if mark is not None:
             raise moved_away(mark, self._name)
-        with translated(self._name), self._connections.reading() as sql:
+        with self._snapshot() as sql:
             sql.script(PATIENT)
             into_file(sql, self._name, path)
 
     def close(self) -> None:
         self._connections.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
     def mark(self) -> Mark | None:
-        """Where it was moved to; None where it was not."""
-        with translated(self._name), self._connections.reading() as sql:
+        with self._snapshot() as sql:
             (moved,) = sql.execute("SELECT moved FROM head").fetchone() or (None,)
         return None if moved is None else Mark.read(moved)
 
@@ -283,7 +211,7 @@ class PostgresLedger:
                 schema.begin(sql, self._address, terms)
 
     def _read_first(self) -> None:
-        with translated(self._name), self._connections.reading() as sql:
+        with self._snapshot() as sql:
             schema.recognise(sql, self._address)
             self._terms = first_terms(sql, self._name)
             self._secret = stored_secret(sql, self._name)
