@@ -244,8 +244,7 @@ class Session:
         """Whether something was paid for under this key, on behalf of whoever asks here."""
         if self._name is None:
             return False
-        with self._engine.ledger.view() as view:
-            return view.answered(self._name, key) is not None
+        return self._engine.ledger.answered(self._name, key) is not None
 
     def on_behalf_of(self, name: str) -> Session:
         """The same contract for one principal of its ledger: an analyst's account pays, and sees the own

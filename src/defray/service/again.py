@@ -18,8 +18,8 @@ from defray.access import Grant
 from defray.core import principals
 from defray.errors import DefrayError
 from defray.recent import Recent
-from defray.service.auth import admitted
-from defray.service.logs import event
+from defray.service.auth import admitted, shown
+from defray.service.metrics import told
 from defray.service.models import KEY
 from defray.service.parts import Service
 
@@ -30,7 +30,6 @@ MOST_BYTES: Final = 1 << 16
 """Of a request, and of an answer that is kept."""
 
 JSON: Final = b"application/json"
-BEARER: Final = b"Bearer "
 
 
 class Said(NamedTuple):
@@ -53,11 +52,11 @@ class Again:
         if headers is None:
             await self._app(scope, receive, send)
             return
-        body, told = await _read(receive)
-        grant = await self._grant(scope, headers)
+        body, came = await _read(receive)
+        grant = await self._grant(scope)
         moment = None if grant is None else self._moment(grant, headers)
         if body is None or grant is None or moment is None:
-            await self._app(scope, _once(told, receive), send)
+            await self._app(scope, _once(came, receive), send)
             return
         said = Said(scope["path"], grant.principal.name, body)
         kept: bytes | None = self._said.get(moment, said)
@@ -65,7 +64,7 @@ class Again:
             await self._send(scope, grant, kept, send)
             return
         answer = Answered(send)
-        await self._app(scope, _once(told, receive), answer)
+        await self._app(scope, _once(came, receive), answer)
         if answer.whole is not None and self._moment(grant, headers) == moment:
             self._said.keep(moment, said, answer.whole)
 
@@ -85,17 +84,11 @@ class Again:
             return None
         return None if kept else moment
 
-    async def _grant(self, scope: Scope, headers: dict[bytes, bytes]) -> Grant | None:
-        shown = headers.get(b"authorization", b"")
-        if not shown.startswith(BEARER):
-            return None
+    async def _grant(self, scope: Scope) -> Grant | None:
         try:
-            token = shown.removeprefix(BEARER).decode("ascii")
-            grant = await self._service.authenticator.grant(token)
-        except (DefrayError, UnicodeDecodeError):
+            return await shown(Request(scope))
+        except DefrayError:
             return None
-        scope["state"]["shown"] = grant
-        return grant
 
     def _admitted(self, scope: Scope, grant: Grant) -> bool:
         path = scope["path"]
@@ -110,9 +103,7 @@ class Again:
     async def _send(self, scope: Scope, grant: Grant, body: bytes, send: Send) -> None:
         scope["state"]["route"] = scope["path"]
         if scope["path"] == "/v1/ask":
-            name, request_id = grant.principal.name, scope["state"]["request_id"]
-            event("ask", outcome="free", principal=name, request_id=request_id)
-            self._service.metrics.ask("free")
+            told(self._service.metrics, "free", grant.principal.name, scope["state"]["request_id"])
         headers = [(b"content-length", str(len(body)).encode()), (b"content-type", JSON)]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})

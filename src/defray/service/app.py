@@ -25,7 +25,7 @@ from defray.service.jobs import Job, Jobs
 from defray.service.lanes import Lane
 from defray.service.limits import AtOnce, Buckets, Limits
 from defray.service.logs import event
-from defray.service.metrics import Metrics
+from defray.service.metrics import Metrics, told
 from defray.service.pages.app import add_pages, is_page, trouble, unserved
 from defray.service.pages.sessions import Sessions
 from defray.service.parts import Service
@@ -148,7 +148,7 @@ def _problem(request: Request, error: DefrayError) -> Response:
 def _ended(metrics: Metrics) -> Callable[[Job], None]:
     """Logs and counts an ask that has ended."""
 
-    def told(job: Job) -> None:
+    def ended(job: Job) -> None:
         if job.error is not None:
             outcome = job.error.code
             if job.kept and problems.operators_matter(job.error):
@@ -157,7 +157,6 @@ def _ended(metrics: Metrics) -> Callable[[Job], None]:
                 )
         else:
             outcome = "paid" if job.answer and job.answer["charged_rho"] else "free"
-        event("ask", outcome=outcome, principal=job.principal, request_id=job.request_id)
-        metrics.ask(outcome)
+        told(metrics, outcome, job.principal, job.request_id)
 
-    return told
+    return ended

@@ -122,7 +122,7 @@ class Jobs:
 
     def _look(self, job: Job, look: Look, work: Work) -> None:
         """Answer what is known; hand on what has to be bought."""
-        self._do(job, lambda: look())
+        self._do(job, look)
         if job.answer is None and job.error is None:
             self._scans.submit(job.principal, lambda: self._work(job, work))
         else:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from threading import Lock
 from typing import Final
 
+from defray.service.logs import event
+
 BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper ends of the buckets of durations, in seconds."""
 
@@ -56,6 +58,12 @@ class Metrics:
         yield from _head("asks_total", "counter", "Asks by outcome: paid, free or an error's code.")
         for outcome, n in sorted(self._asks.items()):
             yield f'defray_asks_total{{outcome="{outcome}"}} {n}'
+
+
+def told(metrics: Metrics, outcome: str, principal: str, request_id: str) -> None:
+    """Log and count an ask that has ended."""
+    event("ask", outcome=outcome, principal=principal, request_id=request_id)
+    metrics.ask(outcome)
 
 
 def _gauges(gauges: Mapping[str, float]) -> Iterator[str]:
