@@ -25,6 +25,7 @@ from defray.entitled import check_share
 from defray.errors import BadInput, Forbidden, NotFound, Unauthorized
 from defray.ledger.beside import Token
 from defray.ledger.store import Ledger, Transaction
+from defray.recent import Recent
 
 FOREVER: Final = timedelta.max
 """A lifetime: until the token is revoked."""
@@ -59,8 +60,8 @@ def _now() -> datetime:
 
 
 class Access:
-    """The principals and tokens of a ledger.  Nothing is remembered here, so any number of these, in any
-    number of processes, agree.  ``now`` is the clock, in UTC.
+    """The principals and tokens of a ledger.  Nothing is remembered here for longer than the ledger stays
+    as it is, so any number of these, in any number of processes, agree.  ``now`` is the clock, in UTC.
 
     >>> from defray.ledger.memory import MemoryLedger
     >>> from defray.ledger.records import Terms
@@ -74,15 +75,20 @@ class Access:
 
     def __init__(self, ledger: Ledger, now: Callable[[], datetime] = _now) -> None:
         self._ledger = ledger
+        self._seen = Recent()
         self._clock = now
 
     def authenticate(self, token: str) -> Grant:
         """Whose token this is and what it allows.  Raises Unauthorized unless it works now."""
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
             raise Unauthorized("this is no token of Defray", hint=_ASK_THE_CURATOR)
-        hash_ = _hashed(token)
-        with self._ledger.view() as view:
-            kept, principals = view.token(hash_), view.principals()
+        hash_, of = _hashed(token), self._ledger.version()
+        found: tuple[Token | None, Principals] | None = self._seen.get(of, hash_)
+        if found is None:
+            with self._ledger.view() as view:
+                found = view.token(hash_), view.principals()
+            self._seen.keep(of, hash_, found)
+        kept, principals = found
         if kept is None or not hmac.compare_digest(kept.hash, hash_):
             raise Unauthorized("this token is unknown", hint=_ASK_THE_CURATOR)
         return self._grant(kept, principals)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from defray.controller.ask import Ask
 from defray.controller.goals import Wish
-from defray.controller.plan import MAX_STEPS, Price, Step, plan
+from defray.controller.plan import MAX_STEPS, Price, Step, plan, price
 from defray.controller.prepare import prepare
 from defray.controller.present import Bought, answer_of, settled
 from defray.controller.refuse import closed, reason, refusal_of, too_few_rows
@@ -68,7 +68,7 @@ class Engine:
         self._sampler = sampler
         self._regions = Regions(contract.domain.widths)
         self.prepare = lru_cache(maxsize=2048)(self._prepare)
-        self._quotes, self._answers = Recent(), Recent()
+        self._quotes, self._answers, self._moments = Recent(), Recent(), Recent()
 
     # -- the two questions ------------------------------------------------------------------------
 
@@ -99,9 +99,13 @@ class Engine:
     def moment(self) -> tuple[str, int]:
         """The log's head and the data version: while these stay, the same question from the same principal
         has the same price and, where it is free, the same answer."""
-        fingerprint = self._source.fingerprint()
-        with self.ledger.view() as view:
-            return view.head, self.transcript.version(view, fingerprint)
+        fingerprint, of = self._source.fingerprint(), self.ledger.version()
+        seen: tuple[str, int] | None = self._moments.get(of, fingerprint)
+        if seen is None:
+            with self.ledger.view() as view:
+                seen = view.head, self.transcript.version(view, fingerprint)
+            self._moments.keep(of, fingerprint, seen)
+        return seen
 
     def ask(
         self,
@@ -133,8 +137,9 @@ class Engine:
         max_rho: Any = None,
         caller: Caller | None = None,
     ) -> Answer | None:
-        """What :meth:`ask` answers where that is free; None where something would have to be bought.  Reads
-        no row.  Raises as :meth:`ask` does, but nothing is refused here."""
+        """What :meth:`ask` answers where that is free; None where something would have to be bought, or an
+        analyst's shadow to follow.  Reads no row and writes nothing.  Raises as :meth:`ask` does, but nothing
+        is refused here."""
         return self._answered(sql, wish, among, max_rho, None, caller, buy=False)
 
     def _answered(
@@ -162,11 +167,14 @@ class Engine:
                 if known is not None:
                     return known
                 moment = self.transcript.moment(ask, view, version, ceiling, name=name)
-            decision = decide(ask, moment)
-            if not buy and not decision.estimate.free:
+            estimate = price(ask, moment.held, moment.funds)
+            if not buy and not estimate.free:
                 return None
-            if moment.closed and not decision.estimate.free:
+            if moment.closed and not estimate.free:
                 raise closed()
+            decision = decide(ask, moment, estimate)
+            if not buy and decision.moves:
+                return None
             rationed = decision.rationed
             looked = too_many_looks(ask, moment.held, rationed.price.step)
             if looked is not None:

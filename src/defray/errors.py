@@ -54,12 +54,24 @@ class DefrayError(Exception):
         self.hint = hint
         self.context: Mapping[str, Any] = context
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As it is, whatever a class asks for where it is made."""
+        return _restored, (type(self), self.args, self.__dict__)
+
     def __str__(self) -> str:
         return f"{self.message}\n  {self.hint}" if self.hint else self.message
 
     def to_dict(self) -> dict[str, Any]:
         """The machine-readable form shown by every face (``--json``, HTTP)."""
         return {"code": self.code, "message": self.message, "hint": self.hint, **self.context}
+
+
+def _restored(
+    kind: type[DefrayError], args: tuple[Any, ...], state: Mapping[str, Any]
+) -> DefrayError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class BadInput(DefrayError):

@@ -25,11 +25,13 @@ class Recent:
     def get(self, moment: Hashable, key: Hashable) -> Any:
         """What was kept under the key at this very moment; None where nothing was."""
         of, kept = self._kept
-        return kept.get(key) if of == moment else None
+        return kept.get(key) if of == moment is not None else None
 
     def keep(self, moment: Hashable, key: Hashable, value: Any) -> None:
         """Keep a value that never changes; those of other moments are forgotten, and all once they are too
-        many."""
+        many.  Of no moment (None) nothing is."""
+        if moment is None:
+            return
         of, kept = self._kept
         if of != moment or len(kept) >= self._most:
             kept = {}

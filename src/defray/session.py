@@ -206,8 +206,8 @@ class Session:
         request: str | None = None,
         **wish: Any,
     ) -> Answer | None:
-        """What :meth:`ask` answers where that is free; None where something would have to be bought.  No row
-        is read.  Arguments as in :meth:`ask`."""
+        """What :meth:`ask` answers where that is free and nothing is written; else None.  No row is read.
+        Arguments as in :meth:`ask`."""
         wanted = Wish.of(*(wish.pop(name, None) for name in WISHED))
         if wish:
             raise TypeError(f"known() has no argument {next(iter(wish))}")

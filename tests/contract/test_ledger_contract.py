@@ -955,6 +955,25 @@ class TestKeptAnswers:
             overspend()
         assert peopled.answered("ana", "one") is None
 
+    def test_the_version_is_another_whenever_anything_is(
+        self, peopled: Any, place: SqliteUnderTest
+    ) -> None:
+        changes: list[Callable[[Any], Any]] = [
+            lambda tx: tx.append(release()),
+            lambda tx: tx.issue(token("aaaaaa", days=1)),
+            lambda tx: tx.revoke("aaaaaa", NOON),
+            lambda tx: tx.keep_answer(kept_answer("one")),
+        ]
+        others = peopled if isinstance(place, MemoryUnderTest) else place.open(peopled.terms)
+        for writer, change in [*((peopled, c) for c in changes), (others, changes[0])]:
+            before = peopled.version()
+            assert peopled.version() == before
+            with writer.transaction() as transaction:
+                change(transaction)
+            assert before is None or peopled.version() != before
+        if others is not peopled:
+            others.close()
+
     def test_a_key_is_answered_once_and_nothing_is_paid_twice(self, peopled: Any) -> None:
         for _ in range(2):
             with (

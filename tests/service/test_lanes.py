@@ -78,6 +78,20 @@ def test_what_work_raises_is_raised_where_it_is_waited_for():
     assert lane.submit("ana", lambda: 5).result(10) == 5
 
 
+def test_with_patience_work_goes_one_by_one_until_some_of_it_lasts():
+    bench = Bench(3)
+    bench.lane = Lane("test", 3, patience=0.2)
+    for name in ("a1", "a2"):
+        bench.submit("ana", name)
+    bench.let("a1")
+    assert bench.seen["a2"].wait(10)
+    bench.submit("ben", "b1")
+    assert bench.begun == ["a1", "a2"]  # not beside it as yet
+    assert bench.seen["b1"].wait(10)
+    for name in ("a2", "b1"):
+        bench.let(name)
+
+
 @given(
     st.integers(1, 4), st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), max_size=40)
 )

@@ -31,6 +31,7 @@ def serve(
         from defray.service import app, logs, run
         from defray.service.authenticator import verifier_of
         from defray.service.settings import Settings
+        from defray.service.workers import Workers
     except ImportError:
         raise MissingExtra(
             "serving needs FastAPI, uvicorn and Jinja2", hint="pip install 'defray[server]'"
@@ -42,8 +43,9 @@ def serve(
 
     settings = Settings() if limits is None else Settings.read(limits)
     verifier = None if settings.oidc is None else verifier_of(settings.oidc)
-    engine = wire(read_contract(contract_path(contract)))
-    with Session(engine) as session:
+    declared = read_contract(contract_path(contract))
+    engine = wire(declared)
+    with Session(engine) as session, Workers(declared) as workers:
         access = Access(engine.ledger)
         if not run.is_loopback(host):
             _warn(
@@ -53,7 +55,7 @@ def serve(
         if not access.analysts():
             _warn("nobody may ask yet; defray analyst add NAME lets somebody in")
         logs.to()
-        built = app.build(session, access, settings.limits, verifier)
+        built = app.build(session, access, settings.limits, verifier, workers)
         run.serve(built, host, port, _started)
 
 

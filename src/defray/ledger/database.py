@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final, Self
@@ -76,6 +76,9 @@ class DatabaseLedger(ABC):
     @property
     def secret(self) -> bytes:
         return self._secret
+
+    def version(self) -> Hashable | None:
+        return None
 
     def entries(self, start: int = 1) -> Iterator[Entry]:
         """The log in order, from ``start`` to what was the newest entry at the first step."""

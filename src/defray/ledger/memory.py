@@ -280,6 +280,9 @@ class MemoryLedger:
                 self._moment = transaction.commit()
                 self._torn = False
 
+    def version(self) -> None:
+        return None
+
     def entries(self, start: int = 1) -> Iterator[Entry]:
         """The log in order, from ``start`` to what was the newest entry at the first step."""
         for i in range(max(start, 1) - 1, self._current().seq):

@@ -23,9 +23,11 @@ from defray.ledger.sql import Place
 
 
 class Connection(sqlite3.Connection):
-    """``sides``: which log and index it uses (see :func:`defray.ledger.files.sides`), where it may write."""
+    """``number`` tells it from all others of its ledger, ``sides`` which log and index it uses (see
+    :func:`defray.ledger.files.sides`), where it may write."""
 
     everywhere: Final = "quanta"
+    number: int = 0
     sides: tuple[files.Identity | None, ...] | None = None
 
 

@@ -17,9 +17,10 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Final, Self
 
@@ -53,7 +54,7 @@ class SqliteLedger(DatabaseLedger):
         self._owner: int | None = None
         self._file: files.Identity | None = None
         self._secret = b""
-        self._memo = Memo()
+        self._memo, self._numbers = Memo(), count(1)
         self._witness: Witness | None = None
         try:
             with self._translated(), self._pool.lend() as sql:
@@ -124,6 +125,11 @@ class SqliteLedger(DatabaseLedger):
                 self._memo.keep(*view.accounts())
             finally:
                 view.finish()
+
+    def version(self) -> Hashable:
+        with self._reading() as sql:
+            (by_others,) = sql.execute("PRAGMA data_version").fetchone()
+            return sql.number, by_others, sql.total_changes
 
     @contextmanager
     def _snapshot(self) -> Iterator[Connection]:
@@ -233,7 +239,7 @@ class SqliteLedger(DatabaseLedger):
                 if self._secret and stored_secret(sql, self._path) != self._secret:
                     raise files.moved(self._path)
                 if files.identity(self._path) == file:
-                    self._file = file
+                    self._file, sql.number = file, next(self._numbers)
                     sql.sides = files.sides(self._path) if self._writable else None
                     return sql
             except BaseException:

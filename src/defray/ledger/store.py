@@ -8,7 +8,7 @@ caller can exceed a cap by mistake.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
@@ -140,6 +140,10 @@ class Ledger(Protocol):
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Serialised; commits on normal exit, rolls back on an exception.  Raises LedgerBusy if the
         lock is not had within the ledger's timeout."""
+
+    def version(self) -> Hashable | None:
+        """Another value whenever anything in the ledger is another, told in less time than a reading takes:
+        what was read while it was the same is still so.  None where only a reading can tell."""
 
     def entries(self, start: int = 1) -> Iterator[Entry]:
         """The log from ``start`` on, in order."""

@@ -29,6 +29,7 @@ from defray.service.metrics import Metrics, told
 from defray.service.pages.app import add_pages, is_page, trouble, unserved
 from defray.service.pages.sessions import Sessions
 from defray.service.parts import Service
+from defray.service.workers import Asker, in_session
 from defray.session import Session
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ ABOUT = (
     "Statistical questions about one private table, at the accuracy you need; past answers defray the next "
     "one. Errors are application/problem+json."
 )
+PATIENCE_SECONDS = 0.1
+"""For which a look or an ask has the way to itself; one that lasts longer lets others begin beside it."""
+
 SILENT: TelemetryConfig = {
     "tracing": False,
     "metrics": False,
@@ -54,12 +58,17 @@ def build(
     access: Access,
     limits: Limits | None = None,
     verifier: Verifier | None = None,
+    asker: Asker | None = None,
 ) -> FastAPI:
     """The application over a contract at work.  With a ``verifier`` the tokens of its issuer are taken as
-    well as those of ``access``.  Closing it ends what runs, not the session."""
+    well as those of ``access``.  The ``asker`` buys; where there is none the session does, in this process.
+    Closing it ends what runs, not the session."""
     limits = limits or Limits()
     metrics = Metrics()
-    looks, scans = Lane("look", limits.looks), Lane("ask", limits.scans)
+    looks, scans = (
+        Lane("look", limits.looks, PATIENCE_SECONDS),
+        Lane("ask", limits.scans, PATIENCE_SECONDS),
+    )
     service = Service(
         session=session,
         access=access,
@@ -67,6 +76,7 @@ def build(
         limits=limits,
         jobs=Jobs(limits, _ended(metrics), looks, scans),
         looks=looks,
+        asker=asker or in_session(session),
         metrics=metrics,
         asks=Buckets(limits.asks_per_second, limits.asks_burst),
         reads=Buckets(limits.reads_per_second, limits.reads_burst),

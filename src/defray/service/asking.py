@@ -105,21 +105,19 @@ def begin(
 
     session = here.session.on_behalf_of(name)
     arguments = {**body.arguments(), "max_rho": body.max_rho, "request": digest}
+    whole = {
+        **arguments,
+        "key": None if body.dry_run else key,
+        "timeout": timeout,
+        "dry_run": body.dry_run,
+    }
 
     def look() -> dict[str, Any] | None:
         answer = None if body.dry_run else session.known(body.sql, **arguments, key=key)
         return None if answer is None else answer.to_dict()
 
     def work(job: Job) -> dict[str, Any]:
-        return session.ask(
-            body.sql,
-            **arguments,
-            key=None if body.dry_run else key,
-            timeout=timeout,
-            progress=job.advance,
-            cancelled=job.stop.is_set,
-            dry_run=body.dry_run,
-        ).to_dict()
+        return here.asker(name, body.sql, whole, progress=job.advance, cancelled=job.stop.is_set)
 
     return here.jobs.start(
         name, look, work, request_id=request_id, digest=digest, key=key, kept=kept

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
-from threading import Lock
+from threading import Lock, Timer
 from typing import Any, TypeVar
 
 R = TypeVar("R")
@@ -16,10 +18,12 @@ class Lane:
     """So many threads for the work of all principals.
 
     Next is whose work is least at work, then who has waited longest for a turn.  One principal's work leaves
-    a thread to the others, where there are several.
+    a thread to the others, where there are several.  With ``patience``, a thread begins only when all that
+    are at work have been for so many seconds: short work that computes is done soonest one by one, and
+    nothing waits for long work.
     """
 
-    def __init__(self, name: str, threads: int) -> None:
+    def __init__(self, name: str, threads: int, patience: float = 0.0) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=f"defray-{name}")
         self._free, self._most = threads, max(threads - 1, 1)
         self._lock = Lock()
@@ -27,6 +31,9 @@ class Lane:
         self._working: Counter[str] = Counter()
         self._turns: dict[str, int] = {}
         self._count = count(1)
+        self._patience = patience
+        self._since: dict[int, float] = {}
+        self._waking = False
 
     def submit(self, principal: str, work: Callable[[], R]) -> Future[R]:
         """What work returns, or raises, once it had its turn."""
@@ -38,7 +45,7 @@ class Lane:
 
     def _begin(self) -> None:
         """Begin what there are threads for; the lock is held."""
-        while self._free and (name := self._next()) is not None:
+        while self._free and (name := self._next()) is not None and not self._early():
             queue = self._waiting[name]
             future, work = queue.popleft()
             if not queue:
@@ -46,15 +53,32 @@ class Lane:
             if future.set_running_or_notify_cancel():
                 self._free -= 1
                 self._working[name] += 1
-                self._turns[name] = next(self._count)
-                self._pool.submit(self._run, name, future, work)
+                self._turns[name] = turn = next(self._count)
+                self._since[turn] = time.monotonic()
+                self._pool.submit(self._run, name, turn, future, work)
+
+    def _early(self) -> bool:
+        """Whether something has not been at work for long; it is looked again when it has."""
+        youngest = max(self._since.values(), default=-math.inf)
+        left = youngest + self._patience - time.monotonic()
+        if left > 0 and not self._waking:
+            self._waking = True
+            timer = Timer(left, self._wake)
+            timer.daemon = True
+            timer.start()
+        return left > 0
+
+    def _wake(self) -> None:
+        with self._lock:
+            self._waking = False
+            self._begin()
 
     def _next(self) -> str | None:
         """Whose turn it is."""
         ready = [name for name in self._waiting if self._working[name] < self._most]
         return min(ready, key=lambda n: (self._working[n], self._turns.get(n, 0)), default=None)
 
-    def _run(self, name: str, future: Future[Any], work: Callable[[], Any]) -> None:
+    def _run(self, name: str, turn: int, future: Future[Any], work: Callable[[], Any]) -> None:
         try:
             future.set_result(work())
         except BaseException as raised:  # whoever waits for it raises it
@@ -62,6 +86,7 @@ class Lane:
         finally:
             with self._lock:
                 self._free += 1
+                del self._since[turn]
                 self._working[name] -= 1
                 if not self._working[name]:
                     del self._working[name]

@@ -14,6 +14,7 @@ from defray.service.lanes import Lane
 from defray.service.limits import AtOnce, Buckets, Limits
 from defray.service.metrics import Metrics
 from defray.service.pages.sessions import Sessions
+from defray.service.workers import Asker
 from defray.session import Session
 
 
@@ -27,6 +28,7 @@ class Service:
     limits: Limits
     jobs: Jobs
     looks: Lane
+    asker: Asker
     metrics: Metrics
     asks: Buckets
     reads: Buckets

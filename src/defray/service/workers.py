@@ -1,0 +1,227 @@
+"""Processes that buy: what is computed for one ask does not hold up what others read meanwhile.
+
+The serving process looks, quotes and tells again; an ask that has to buy something is handed to a worker
+(:mod:`defray.service.worker`), which has the same contract open.  Workers meet in the ledger, as any other
+processes do.  An ask is durable before a worker says so; a worker that is killed loses that ask alone.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from threading import Condition, Thread
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from defray.core.contract import Contract
+from defray.errors import Cancelled, DefrayError
+from defray.session import Session, incident_of
+
+POLL_SECONDS = 0.05
+"""How often an ask at work is looked at for being cancelled."""
+
+LEAVING_SECONDS = 5
+"""For which a worker that is told to end is waited for."""
+
+
+class Asker(Protocol):
+    """Where asks are bought: with a session in this process, or by a worker."""
+
+    def __call__(
+        self,
+        principal: str,
+        sql: str,
+        arguments: Mapping[str, Any],
+        *,
+        progress: Callable[[float], None],
+        cancelled: Callable[[], bool],
+    ) -> dict[str, Any]:
+        """The document of the answer; ``arguments`` are those of :meth:`defray.session.Session.ask`.
+
+        Raises as that does.
+        """
+
+
+def in_session(session: Session) -> Asker:
+    """Asks are bought in this process."""
+
+    def ask(
+        principal: str,
+        sql: str,
+        arguments: Mapping[str, Any],
+        *,
+        progress: Callable[[float], None],
+        cancelled: Callable[[], bool],
+    ) -> dict[str, Any]:
+        own = session.on_behalf_of(principal)
+        return own.ask(sql, **arguments, progress=progress, cancelled=cancelled).to_dict()
+
+    return ask
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One ask, as it is handed to a worker; ``number`` tells it from the ones before."""
+
+    number: int
+    principal: str
+    sql: str
+    arguments: Mapping[str, Any] = field(repr=False)
+
+
+class Worker:
+    """One process, which does one ask at a time."""
+
+    def __init__(self, contract: Contract) -> None:
+        mine, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "defray.service.worker", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,  # a Ctrl-C is for the server, which lets its asks end
+            )
+        self._connection = Connection(mine.detach())
+        self._asked = 0
+        self.usable = True
+        self._connection.send(contract)
+
+    def wait(self) -> None:
+        """Until the contract is open in it.  Raises why it cannot be."""
+        try:
+            failed = self._connection.recv()
+        except (EOFError, OSError) as fault:
+            raise incident_of(fault) from None
+        if failed is not None:
+            raise failed
+
+    def ask(
+        self,
+        principal: str,
+        sql: str,
+        arguments: Mapping[str, Any],
+        progress: Callable[[float], None],
+        cancelled: Callable[[], bool],
+    ) -> dict[str, Any]:
+        """As :class:`Asker` says.  Where the process has ended it is usable no more."""
+        self._asked += 1
+        stopping = False
+        try:
+            self._connection.send(Asked(self._asked, principal, sql, arguments))
+            while True:
+                if not stopping and cancelled():
+                    stopping = True
+                    self._connection.send(self._asked)
+                if not self._connection.poll(POLL_SECONDS):
+                    continue
+                match self._connection.recv():
+                    case float() as fraction:
+                        progress(fraction)
+                    case DefrayError() as error:
+                        raise error
+                    case answer:
+                        return dict(answer)
+        except (EOFError, OSError) as fault:  # the process ended, of whatever
+            self.usable = False
+            raise incident_of(fault) from None
+
+    def close(self) -> None:
+        """End the process: at once where nothing is at work."""
+        self._connection.close()
+        try:
+            self._process.wait(LEAVING_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class Workers:
+    """As many workers as asks are handed in at one time, each of which goes to whoever is free first.  One
+    begins at once; none ends before :meth:`close`.  An :class:`Asker`."""
+
+    def __init__(self, contract: Contract) -> None:
+        self._contract = contract
+        self._changed = Condition()
+        self._idle: list[Worker] = []
+        self._failed: DefrayError | None = None
+        self._starting: Thread | None = None
+        self._begin()
+
+    def __call__(
+        self,
+        principal: str,
+        sql: str,
+        arguments: Mapping[str, Any],
+        *,
+        progress: Callable[[float], None],
+        cancelled: Callable[[], bool],
+    ) -> dict[str, Any]:
+        worker = self._free(cancelled)
+        try:
+            return worker.ask(principal, sql, arguments, progress, cancelled)
+        finally:
+            if worker.usable:
+                with self._changed:
+                    self._idle.append(worker)
+                    self._changed.notify()
+            else:
+                worker.close()
+
+    def _free(self, cancelled: Callable[[], bool]) -> Worker:
+        """A worker with nothing to do; where there is none another one begins."""
+        with self._changed:
+            while not self._idle:
+                failed, self._failed = self._failed, None
+                if failed is not None:
+                    raise failed
+                if cancelled():
+                    raise Cancelled("the ask was cancelled", hint="nothing was charged")
+                if self._starting is None:
+                    self._begin()
+                self._changed.wait(POLL_SECONDS)
+            return self._idle.pop()
+
+    def _begin(self) -> None:
+        """Begin another one, which takes a second or two; the lock is held."""
+        self._starting = Thread(target=self._start, name="defray-worker", daemon=True)
+        self._starting.start()
+
+    def _start(self) -> None:
+        worker = Worker(self._contract)
+        failed: DefrayError | None = None
+        try:
+            worker.wait()
+        except DefrayError as error:
+            failed = error
+            worker.close()
+        with self._changed:
+            self._failed, self._starting = failed, None
+            if failed is None:
+                self._idle.append(worker)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """End the workers, none of which may be at work."""
+        starting = self._starting
+        if starting is not None:
+            starting.join()
+        with self._changed:
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

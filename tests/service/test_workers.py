@@ -1,0 +1,177 @@
+"""Asks are bought by processes of their own: real ones, over a real contract."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from collections.abc import Iterator
+from multiprocessing import Pipe
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from defray import errors
+from defray.access import Access
+from defray.config.reader import read_contract
+from defray.data.source import Control, Exact, Scan
+from defray.errors import Cancelled, DefrayError, InternalError, MaxRhoRefused, Problem
+from defray.service.worker import said, work
+from defray.service.workers import Asked, Asker, Workers, in_session
+from tests.service.conftest import COUNT
+from tests.tables import open_session, slow_session, write_contract, write_people
+
+ARGUMENTS = {"within": 50}
+
+
+@pytest.fixture
+def contract(tmp_path: Path) -> Path:
+    write_people(tmp_path, 2_000)
+    path = write_contract(tmp_path)
+    with open_session(path) as session:
+        Access(session._engine.ledger).add("ana", share="1/2")
+    return path
+
+
+@pytest.fixture
+def workers(contract: Path) -> Iterator[Workers]:
+    with Workers(read_contract(contract)) as workers:
+        yield workers
+
+
+def bought(asker: Asker, sql: str = COUNT, *, cancelled: bool = False, **more: Any) -> Any:
+    arguments = {**ARGUMENTS, **more}
+    return asker("ana", sql, arguments, progress=lambda _: None, cancelled=lambda: cancelled)
+
+
+def process_of(workers: Workers) -> int:
+    """The process of the worker that is free; it stays there."""
+    worker = workers._free(lambda: False)
+    workers._idle.append(worker)
+    return worker._process.pid
+
+
+def gone(process: int) -> bool:
+    try:
+        return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+
+
+def test_what_a_worker_buys_is_in_the_ledger_and_free_from_then_on(
+    contract: Path, workers: Workers
+):
+    answer = bought(workers, key="one")
+    assert answer["charged_rho"] > 0
+    with open_session(contract) as session:
+        own = session.on_behalf_of("ana")
+        assert own.kept("one")
+        again = own.known(COUNT, **ARGUMENTS)
+        assert again is not None
+        assert again.rows[0].value == answer["rows"][0]["value"]
+        assert bought(in_session(session))["charged_rho"] == 0
+    assert bought(workers, key="one") == answer
+
+
+def test_errors_come_through_as_they_are(workers: Workers):
+    with pytest.raises(MaxRhoRefused) as refused:
+        bought(workers, max_rho="1e-9")
+    assert refused.value.hint
+    with pytest.raises(errors.QueryError) as wrong:
+        bought(workers, "SELECT COUNT(*) FROM nowhere")
+    assert (wrong.value.start, wrong.value.end) == (21, 28)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [kind for kind in vars(errors).values() if isinstance(kind, type)],
+    ids=lambda k: k.__name__,
+)
+def test_every_error_can_be_sent(kind: type):
+    if not issubclass(kind, DefrayError):
+        return
+    if issubclass(kind, errors.Mistakes):
+        error: DefrayError = kind([Problem("rho", "it is missing", "rho = 1", 3)], path="a.toml")
+    elif issubclass(kind, errors.QueryError):
+        error = kind("no such column", kind="unknown", text="SELECT x", start=7, end=8)
+    else:
+        error = kind("what is wrong", hint="the cure", name="ana")
+    sent = pickle.loads(pickle.dumps(error))  # noqa: S301  # our own
+    assert type(sent) is kind
+    assert (str(sent), sent.to_dict()) == (str(error), error.to_dict())
+
+
+def test_a_cancelled_ask_buys_nothing_and_the_worker_goes_on(contract: Path, workers: Workers):
+    process = process_of(workers)
+    with pytest.raises(Cancelled):
+        bought(workers, cancelled=True)
+    with open_session(contract) as session:
+        assert session.history() == []
+    assert bought(workers)["charged_rho"] > 0
+    assert process_of(workers) == process
+
+
+def test_progress_is_told(contract: Path):
+    ours, theirs = Pipe()
+    asked = Asked(1, "ana", COUNT, ARGUMENTS)
+    with slow_session(contract, 0) as session, ours, theirs:
+        source: Any = session._engine._source
+        scan = source.scan
+
+        def telling(what: Scan, control: Control) -> Exact:
+            for fraction in (0.25, 0.5):
+                assert control.progress is not None
+                control.progress(fraction)
+            return scan(what, control)
+
+        source.scan = telling
+        answer = said(session, asked, theirs)
+        assert [ours.recv(), ours.recv(), ours.poll()] == [0.25, 0.5, False]
+    assert isinstance(answer, dict)
+
+
+def test_a_worker_that_is_killed_loses_its_ask_and_another_takes_its_place(workers: Workers):
+    os.kill(process_of(workers), signal.SIGKILL)
+    with pytest.raises(InternalError):
+        bought(workers)
+    assert bought(workers)["charged_rho"] > 0
+
+
+def test_a_worker_told_to_stop_waits_for_the_server_to_say_so(workers: Workers):
+    process = process_of(workers)
+    os.kill(process, signal.SIGTERM)
+    assert bought(workers)["charged_rho"] > 0
+    assert process_of(workers) == process
+    workers.close()
+    assert gone(process)
+
+
+def test_where_none_is_free_another_one_begins(workers: Workers):
+    busy = workers._free(lambda: False)
+    assert bought(workers)["charged_rho"] > 0
+    assert process_of(workers) != busy._process.pid
+    workers._idle.append(busy)
+
+
+def test_a_contract_that_cannot_be_opened_is_said_to_each_who_asks(contract: Path):
+    declared = read_contract(contract)
+    with open_session(contract) as session:
+        session.end()
+    (contract.parent / "people.parquet").unlink()
+    with Workers(declared) as workers:
+        for _ in range(2):
+            with pytest.raises(DefrayError):
+                bought(workers)
+
+
+def test_a_worker_ends_with_its_server(contract: Path):
+    ours, theirs = Pipe()
+    with theirs:
+        ours.send(read_contract(contract))
+        ours.send(Asked(1, "ana", COUNT, ARGUMENTS))
+        ours.close()
+        with pytest.raises((EOFError, OSError)):
+            work(theirs)
+    with open_session(contract) as session:
+        assert session.history() == []  # nobody waited for it, so nothing was bought
