@@ -145,22 +145,25 @@ class Request:
 
 
 class Client:
-    """One connection, kept open and opened again."""
+    """One connection, kept open and opened again: with the next server where there are several, as a balancer
+    would."""
 
-    def __init__(self, served: Served) -> None:
-        self._served = served
+    def __init__(self, servers: Sequence[Served], first: int = 0) -> None:
+        self._servers, self._at = servers, first
         self._socket: socket.socket | None = None
 
     def send(self, sent: bytes) -> tuple[int, bytes]:
         """The status and the body.  OSError where the connection breaks."""
         try:
             if self._socket is None:
-                self._socket = socket.create_connection(("127.0.0.1", self._served.port), 30)
+                port = self._servers[self._at % len(self._servers)].port
+                self._socket = socket.create_connection(("127.0.0.1", port), 30)
                 self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.sendall(sent)
             return self._received(self._socket)
         except OSError:
             self.close()
+            self._at += 1
             raise
 
     def _received(self, connection: socket.socket) -> tuple[int, bytes]:
@@ -239,19 +242,19 @@ def mixed(count: int, tally: Tally, seed: int = 1) -> Iterator[Request]:
 
 
 def load(
-    served: Served,
+    servers: Sequence[Served],
     tokens: Mapping[str, str],
     requests: Callable[[Tally], Iterator[Request]],
     clients: int = CLIENTS,
     pause: float = 0.0,
 ) -> Tally:
     """Send requests from so many threads at once, each until it is answered, and resting ``pause`` seconds
-    on average before its next."""
+    on average before its next.  They begin with one server each, in turn."""
     tally, lock, chance = Tally(), threading.Lock(), random.Random(3)
     coming = requests(tally)
 
-    def work() -> None:
-        client = Client(served)
+    def work(first: int) -> None:
+        client = Client(servers, first)
         while True:
             if pause:
                 time.sleep(chance.expovariate(1 / pause))
@@ -286,7 +289,7 @@ def load(
                 tally.answers[request.key] = request, body
 
     began = time.perf_counter()
-    threads = [threading.Thread(target=work) for _ in range(clients)]
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:

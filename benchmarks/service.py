@@ -1,19 +1,21 @@
-"""``python -m benchmarks.service``: a served contract that is killed while many ask, and what is true then.
+"""``python -m benchmarks.service``: a contract whose servers are killed while many ask, and what is true.
 
 Four analysts, one of whom cannot have much, ask through 32 connections: fresh questions, repeats and quotes.
-Every few seconds the server is killed (SIGKILL) and started again; what broke off is sent again with its key.
-Then the books are held against what the clients were told.  Rates are measured apart, without kills.
+Every few seconds a server, or the database of their ledger, is killed (SIGKILL) and started again; what broke
+off is sent again with its key.  Then the books are held against what the clients were told.  Rates are measured apart, without kills.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -21,6 +23,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.postgresql import Server, ledger_section, new_server
 from benchmarks.served import (
     CLIENTS,
     SHARES,
@@ -67,22 +70,33 @@ def campaign(
     kills: int,
     seconds: float,
     clients: int = CLIENTS,
+    servers: int = 1,
+    database: Server | None = None,
 ) -> tuple[Tally, int]:
-    """What clients saw of a server that is killed every so many seconds, and how often it was."""
-    served, over, killed = Served(contract), threading.Event(), 0
+    """What clients saw of servers of which one is killed every so many seconds, or the database of their
+    ledger, and how often that was."""
+    fleet, over, killed = [Served(contract) for _ in range(servers)], threading.Event(), 0
+    chance = random.Random(asks)
 
     def killing() -> None:
         nonlocal killed
         while killed < kills and not over.wait(seconds):
-            served.kill()
+            served = chance.choice([*fleet, *([] if database is None else [None])])
+            if served is None and database is not None:
+                database.kill()
+                database.restart()
+            elif served is not None:
+                served.kill()
+                served.start()
             killed += 1
-            served.start()
 
-    with served.running():
+    with ExitStack() as running:
+        for served in fleet:
+            running.enter_context(served.running())
         killer = threading.Thread(target=killing)
         killer.start()
         try:
-            tally = load(served, tokens, lambda so_far: mixed(asks, so_far), clients)
+            tally = load(fleet, tokens, lambda so_far: mixed(asks, so_far), clients)
         finally:
             over.set()
             killer.join()
@@ -95,7 +109,7 @@ def truths(contract: Path, tokens: Mapping[str, str], tally: Tally) -> Iterator[
     paid = {key: told for key, told in tally.documents.items() if told[1]["charged_rho"] > 0}
     served = Served(contract)
     with served.running():
-        again = load(served, tokens, lambda _: (asked for asked, _ in paid.values()))
+        again = load([served], tokens, lambda _: (asked for asked, _ in paid.values()))
     said = again.documents
     changed = [key for key, (_, told) in paid.items() if said[key][1] != told]
     yield fact(
@@ -155,7 +169,7 @@ def calm(support: str, requests: int, pace: float) -> Iterator[Figure]:
         served = Served(contract)
         with served.running():
             pause = CLIENTS / pace
-            tally = load(served, tokens, lambda so_far: mixed(requests, so_far), pause=pause)
+            tally = load([served], tokens, lambda so_far: mixed(requests, so_far), pause=pause)
     for kind, taken in tally.seconds.items():
         most = sorted(taken)[min(int(len(taken) * 0.99), len(taken) - 1)] * 1000
         goal = PATIENT_MS if kind == "repeat" else None
@@ -165,6 +179,13 @@ def calm(support: str, requests: int, pace: float) -> Iterator[Figure]:
             "" if goal is None else f"p99 <= {goal:g} ms",
             None if goal is None else most <= goal,
         )
+
+
+def measured(support: str) -> Iterator[Figure]:
+    """Times and rates of a server that nobody kills."""
+    yield from calm(support, 3000, PACE if support == "exact" else PACE / 5)
+    for kind, fresh in (("exact", 600), ("linear", 60)):
+        yield from rates(kind, fresh, 6000)
 
 
 def rates(support: str, fresh: int, requests: int) -> Iterator[Figure]:
@@ -179,7 +200,7 @@ def rates(support: str, fresh: int, requests: int) -> Iterator[Figure]:
                 Request(kind, names[i % len(names)], sql, key.format(i))
                 for i, sql in enumerate(asked)
             ]
-            return load(served, tokens, lambda _: iter(requests))
+            return load([served], tokens, lambda _: iter(requests))
 
         with served.running():
             first = [*islice(questions(2), fresh)]
@@ -229,17 +250,34 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=20, help="at most so many")
     parser.add_argument("--seconds", type=float, default=5.0, help="between two kills")
     parser.add_argument("--support", choices=("exact", "linear"), default="exact")
+    parser.add_argument("--clients", type=int, default=CLIENTS, help="connections at once")
+    parser.add_argument("--servers", type=int, default=1, help="that serve the one contract")
+    parser.add_argument(
+        "--ledger",
+        choices=("sqlite", "postgresql"),
+        default="sqlite",
+        help="with postgresql the database is killed as well",
+    )
+    parser.add_argument("--no-rates", action="store_true", help="the campaign alone")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
+    database = new_server() if chosen.ledger == "postgresql" else None
+    section = "" if database is None else ledger_section(database.dsn(), "defray")
     with tempfile.TemporaryDirectory() as folder:
-        contract, tokens = prepared(Path(folder), chosen.support)
+        contract, tokens = prepared(Path(folder), chosen.support, section)
         tally, killed = campaign(
-            contract, tokens, asks=chosen.asks, kills=chosen.kills, seconds=chosen.seconds
+            contract,
+            tokens,
+            asks=chosen.asks,
+            kills=chosen.kills,
+            seconds=chosen.seconds,
+            clients=chosen.clients,
+            servers=chosen.servers,
+            database=database,
         )
         figures = [*seen(tally, killed), *truths(contract, tokens, tally)]
-    figures += calm(chosen.support, 3000, PACE if chosen.support == "exact" else PACE / 5)
-    for support, fresh in (("exact", 600), ("linear", 60)):
-        figures += rates(support, fresh, 6000)
+    if not chosen.no_rates:
+        figures += measured(chosen.support)
     if chosen.json:
         print(json.dumps([asdict(figure) for figure in figures], indent=1))
     else:

@@ -2,35 +2,58 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
 
-from benchmarks.served import Served, load, mixed, prepared
+from benchmarks.served import prepared
 from benchmarks.service import campaign, truths
-from tests.postgresql.server import ledger_section, new_server
+from tests.postgresql.server import Server, ledger_section, new_server
 
 pytestmark = pytest.mark.crash
 
 
 def stormy(
-    folder: Path, support: str, *, asks: int, kills: int, seconds: float, ledger: str = ""
+    folder: Path,
+    support: str,
+    *,
+    asks: int,
+    kills: int,
+    seconds: float,
+    servers: int = 1,
+    database: Server | None = None,
 ) -> None:
-    contract, tokens = prepared(folder, support, ledger)
-    tally, killed = campaign(contract, tokens, asks=asks, kills=kills, seconds=seconds, clients=16)
+    section = "" if database is None else ledger_section(database.dsn())
+    contract, tokens = prepared(folder, support, section)
+    tally, killed = campaign(
+        contract,
+        tokens,
+        asks=asks,
+        kills=kills,
+        seconds=seconds,
+        clients=16,
+        servers=servers,
+        database=database,
+    )
     assert tally.done == asks, tally.failed
     assert killed > 0
     wrong = [figure for figure in truths(contract, tokens, tally) if not figure.met]
     assert not wrong
 
 
-def test_a_server_that_is_killed_while_many_ask(tmp_path: Path):
-    stormy(tmp_path, "exact", asks=150, kills=3, seconds=0.3)
-
-
-def test_a_server_that_is_killed_while_its_ledger_is_in_a_database(tmp_path: Path):
-    stormy(tmp_path, "exact", asks=150, kills=3, seconds=0.3, ledger=ledger_section())
+@pytest.mark.parametrize(
+    ("ledger", "servers"),
+    [
+        ("sqlite", 1),
+        pytest.param("sqlite", 2, marks=pytest.mark.slow),
+        pytest.param("postgresql", 1, marks=pytest.mark.slow),
+        ("postgresql", 2),
+    ],
+)
+def test_servers_that_are_killed_while_many_ask(tmp_path: Path, ledger: str, servers: int):
+    """The database of the ledger is killed as well, where there is one."""
+    database = None if ledger == "sqlite" else new_server()
+    stormy(tmp_path, "exact", asks=80, kills=3, seconds=0.5, servers=servers, database=database)
 
 
 @pytest.mark.slow
@@ -42,30 +65,5 @@ def test_a_server_that_is_killed_again_and_again(
 
 
 @pytest.mark.slow
-def test_a_database_that_stops_under_a_service(tmp_path: Path):
-    """It goes on by itself once the database is back, and what was told is in the ledger."""
-    database = new_server()
-    contract, tokens = prepared(tmp_path, "exact", ledger_section(database.dsn()))
-    over = threading.Event()
-    stops = 0
-
-    def stopping() -> None:
-        nonlocal stops
-        while stops < 4 and not over.wait(1.0):
-            database.stop("immediate")
-            database.start()
-            stops += 1
-
-    served = Served(contract)
-    with served.running():
-        stopper = threading.Thread(target=stopping)
-        stopper.start()
-        try:
-            tally = load(served, tokens, lambda so_far: mixed(400, so_far), 16)
-        finally:
-            over.set()
-            stopper.join()
-    assert tally.done == 400, tally.failed
-    assert stops > 0
-    wrong = [figure for figure in truths(contract, tokens, tally) if not figure.met]
-    assert not wrong
+def test_two_servers_and_their_database_that_are_killed_again_and_again(tmp_path: Path):
+    stormy(tmp_path, "exact", asks=1500, kills=20, seconds=2, servers=2, database=new_server())
