@@ -2,7 +2,8 @@
 
 Four analysts, one of whom cannot have much, ask through 32 connections: fresh questions, repeats and quotes.
 Every few seconds a server, or the database of their ledger, is killed (SIGKILL) and started again; what broke
-off is sent again with its key.  Then the books are held against what the clients were told.  Rates are measured apart, without kills.
+off is sent again with its key.  Then the books are held against what the clients were told.  Rates are
+measured apart, without kills.
 """
 
 from __future__ import annotations
