@@ -6,6 +6,7 @@ import os
 import pickle
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,8 @@ def contract(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def workers(contract: Path) -> Iterator[Workers]:
-    with Workers(read_contract(contract)) as workers:
+    with open_session(contract) as session, Workers(read_contract(contract), session) as workers:
+        workers.wait()
         yield workers
 
 
@@ -46,10 +48,8 @@ def bought(asker: Asker, sql: str = COUNT, *, cancelled: bool = False, **more: A
 
 
 def process_of(workers: Workers) -> int:
-    """The process of the worker that is free; it stays there."""
-    worker = workers._free(lambda: False)
-    workers._idle.append(worker)
-    return worker._process.pid
+    """The process of the worker that is next."""
+    return workers._idle[-1]._process.pid
 
 
 def gone(process: int) -> bool:
@@ -135,7 +135,10 @@ def test_a_worker_that_is_killed_loses_its_ask_and_another_takes_its_place(worke
     os.kill(process_of(workers), signal.SIGKILL)
     with pytest.raises(InternalError):
         bought(workers)
-    assert bought(workers)["charged_rho"] > 0
+    assert bought(workers)["charged_rho"] > 0  # by the session, while another one begins
+    workers.wait()
+    assert bought(workers, COUNT + " WHERE age < 40")["charged_rho"] > 0
+    assert len(workers._idle) == 1
 
 
 def test_a_worker_told_to_stop_waits_for_the_server_to_say_so(workers: Workers):
@@ -147,22 +150,24 @@ def test_a_worker_told_to_stop_waits_for_the_server_to_say_so(workers: Workers):
     assert gone(process)
 
 
-def test_where_none_is_free_another_one_begins(workers: Workers):
-    busy = workers._free(lambda: False)
+def test_where_none_is_free_the_session_buys_and_another_one_begins(workers: Workers):
+    busy = workers._idle.pop()
     assert bought(workers)["charged_rho"] > 0
+    workers.wait()
     assert process_of(workers) != busy._process.pid
+    assert bought(workers, COUNT + " WHERE age < 40")["charged_rho"] > 0
     workers._idle.append(busy)
 
 
-def test_a_contract_that_cannot_be_opened_is_said_to_each_who_asks(contract: Path):
+def test_where_no_worker_can_begin_the_session_buys_and_the_log_says_so(
+    contract: Path, caplog: pytest.LogCaptureFixture
+):
     declared = read_contract(contract)
     with open_session(contract) as session:
-        session.end()
-    (contract.parent / "people.parquet").unlink()
-    with Workers(declared) as workers:
-        for _ in range(2):
-            with pytest.raises(DefrayError):
-                bought(workers)
+        other = replace(declared, rho=declared.rho * 2)  # not what the ledger was made for
+        with Workers(other, session) as workers:
+            assert bought(workers)["charged_rho"] > 0
+    assert [record.getMessage() for record in caplog.records] == ["no worker"]
 
 
 def test_a_worker_ends_with_its_server(contract: Path):

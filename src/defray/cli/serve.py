@@ -45,7 +45,7 @@ def serve(
     verifier = None if settings.oidc is None else verifier_of(settings.oidc)
     declared = read_contract(contract_path(contract))
     engine = wire(declared)
-    with Session(engine) as session, Workers(declared) as workers:
+    with Session(engine) as session, Workers(declared, session) as workers:
         access = Access(engine.ledger)
         if not run.is_loopback(host):
             _warn(

@@ -7,22 +7,27 @@ processes do.  An ask is durable before a worker says so; a worker that is kille
 
 from __future__ import annotations
 
+import logging
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from threading import Condition, Thread
+from threading import Event, Lock, Thread
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from defray.core.contract import Contract
-from defray.errors import Cancelled, DefrayError
+from defray.errors import DefrayError
+from defray.service.logs import event
 from defray.session import Session, incident_of
 
 POLL_SECONDS = 0.05
 """How often an ask at work is looked at for being cancelled."""
+
+AGAIN_SECONDS = 10
+"""After a worker could not begin, until another one is tried."""
 
 LEAVING_SECONDS = 5
 """For which a worker that is told to end is waited for."""
@@ -96,8 +101,9 @@ class Worker:
         try:
             failed = self._connection.recv()
         except (EOFError, OSError) as fault:
-            raise incident_of(fault) from None
+            failed = incident_of(fault)
         if failed is not None:
+            self.usable = False
             raise failed
 
     def ask(
@@ -141,15 +147,17 @@ class Worker:
 
 
 class Workers:
-    """As many workers as asks are handed in at one time, each of which goes to whoever is free first.  One
-    begins at once; none ends before :meth:`close`.  An :class:`Asker`."""
+    """As many workers as asks are handed in at one time, of which one begins at once and none ends before
+    :meth:`close`.  Nothing waits for a worker to begin: an ask that finds none free is bought by the session
+    in this process.  An :class:`Asker`."""
 
-    def __init__(self, contract: Contract) -> None:
+    def __init__(self, contract: Contract, session: Session) -> None:
         self._contract = contract
-        self._changed = Condition()
+        self._here = in_session(session)
+        self._lock = Lock()
         self._idle: list[Worker] = []
-        self._failed: DefrayError | None = None
         self._starting: Thread | None = None
+        self._closing = Event()
         self._begin()
 
     def __call__(
@@ -161,56 +169,50 @@ class Workers:
         progress: Callable[[float], None],
         cancelled: Callable[[], bool],
     ) -> dict[str, Any]:
-        worker = self._free(cancelled)
+        with self._lock:
+            worker = self._idle.pop() if self._idle else None
+            if worker is None and self._starting is None:
+                self._begin()
+        if worker is None:
+            return self._here(principal, sql, arguments, progress=progress, cancelled=cancelled)
         try:
             return worker.ask(principal, sql, arguments, progress, cancelled)
         finally:
             if worker.usable:
-                with self._changed:
+                with self._lock:
                     self._idle.append(worker)
-                    self._changed.notify()
             else:
                 worker.close()
 
-    def _free(self, cancelled: Callable[[], bool]) -> Worker:
-        """A worker with nothing to do; where there is none another one begins."""
-        with self._changed:
-            while not self._idle:
-                failed, self._failed = self._failed, None
-                if failed is not None:
-                    raise failed
-                if cancelled():
-                    raise Cancelled("the ask was cancelled", hint="nothing was charged")
-                if self._starting is None:
-                    self._begin()
-                self._changed.wait(POLL_SECONDS)
-            return self._idle.pop()
+    def wait(self) -> None:
+        """Until the worker that is beginning has begun, where there is one."""
+        starting = self._starting
+        if starting is not None:
+            starting.join()
 
     def _begin(self) -> None:
-        """Begin another one, which takes a second or two; the lock is held."""
+        """Begin another one, which takes a second or two."""
         self._starting = Thread(target=self._start, name="defray-worker", daemon=True)
         self._starting.start()
 
     def _start(self) -> None:
         worker = Worker(self._contract)
-        failed: DefrayError | None = None
         try:
             worker.wait()
         except DefrayError as error:
-            failed = error
+            event("no worker", level=logging.WARNING, code=error.code, reason=error.message)
             worker.close()
-        with self._changed:
-            self._failed, self._starting = failed, None
-            if failed is None:
+            self._closing.wait(AGAIN_SECONDS)  # meanwhile asks are bought here
+        with self._lock:
+            self._starting = None
+            if worker.usable:
                 self._idle.append(worker)
-            self._changed.notify_all()
 
     def close(self) -> None:
         """End the workers, none of which may be at work."""
-        starting = self._starting
-        if starting is not None:
-            starting.join()
-        with self._changed:
+        self._closing.set()
+        self.wait()
+        with self._lock:
             idle, self._idle = self._idle, []
         for worker in idle:
             worker.close()
