@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 CANDIDATES := python3.13 python3.12 python3.11 python3 python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench bench-peers venv clean
+.PHONY: help demo test test-all check format bench bench-peers bench-scale venv clean
 
 help:
 	@echo "make demo      install Defray and tell its story on a public table"
@@ -15,6 +15,7 @@ help:
 	@echo "make check     format, lint, types, import rules, then the tests"
 	@echo "make format    put the code into its format"
 	@echo "make bench     measure speed"
+	@echo "make bench-scale  how time and memory grow (ARGS=--full: to 100 million rows)"
 	@echo "make bench-peers  beside its peers, on their workloads (DEFRAY_WORKLOADS names their folder)"
 	@echo "make venv      only make $(VENV), with the development tools"
 	@echo "make clean     remove $(VENV) and all caches"
@@ -48,6 +49,10 @@ bench: $(VENV)/.dev
 # ARGS: parts, --long, --json, --html PAGE; see `python -m benchmarks.peers --help`.
 bench-peers: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks.peers $(ARGS)
+
+# ARGS: --full, --kinds; see `python -m benchmarks.scale --help`.
+bench-scale: $(VENV)/.dev
+	@$(BIN)/python -m benchmarks.scale $(ARGS)
 
 venv: $(VENV)/.dev
 
