@@ -34,7 +34,8 @@ class CountedSource:
 
     ``atoms[name][i]`` is the atom of entry i in a declared column, and ``counts[i]`` the number of its rows
     (one where there are no counts).  ``units[name][i]`` is what each of them adds to SUM(name), in whole
-    ``unit_step``s: where it is not given, that of the value the atom stands for.
+    ``unit_step``s: where it is not given, that of the value the atom stands for.  ``totals[name][i]`` is what
+    all rows of the entry add, where they are not alike.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class CountedSource:
         atoms: Mapping[str, NDArray[np.int64]],
         counts: NDArray[np.int64] | None = None,
         units: Mapping[str, NDArray[np.int64]] | None = None,
+        totals: Mapping[str, NDArray[Any]] | None = None,
     ) -> None:
         columns = [np.asarray(atoms[c.name], dtype=np.int64) for c in domain.columns]
         self.domain = domain
@@ -53,7 +55,8 @@ class CountedSource:
         self._regions = Regions(domain.widths)
         self._given = dict(units or {})
         self._units: dict[str, NDArray[Any]] = {}
-        held = [*columns, self.counts, *self._given.values()]
+        self._totals = dict(totals or {})
+        held = [*columns, self.counts, *self._given.values(), *self._totals.values()]
         if any(column.shape != (self.entries,) for column in held):
             raise ValueError("the columns of a table differ in length")
         if self.entries and (self.counts.min() < 0 or self.rows > MAX_TOTAL):
@@ -73,6 +76,13 @@ class CountedSource:
         found = self._units.get(name)
         if found is None:
             found = self._units[name] = self._made_units(name)
+        return found
+
+    def totals(self, name: str) -> NDArray[Any]:
+        """What all rows of an entry add to SUM(name)."""
+        found = self._totals.get(name)
+        if found is None:
+            found = self._totals[name] = self.units(name) * self.counts
         return found
 
     @cached_property
@@ -100,7 +110,7 @@ class CountedSource:
             null = self.domain[name].null_atom
             present = counts if null is None else counts * (self.atoms(name)[at] != null)
             non_null[name] = _totals(cells, size, present)
-        sums = {name: _totals(cells, size, self.units(name)[at] * counts) for name in scan.sums}
+        sums = {name: _totals(cells, size, self.totals(name)[at]) for name in scan.sums}
         return Exact(_totals(cells, size, counts), non_null, sums)
 
     def close(self) -> None:
