@@ -92,6 +92,7 @@ def parquet(rows: int) -> Path:
     if not path.exists():
         part = path.with_suffix(".part")
         with duckdb.connect() as sql:
+            sql.execute("SET enable_progress_bar = false")
             sql.execute(f"COPY ({PEOPLE} FROM range({rows}) t(i)) TO '{part}' (FORMAT parquet)")
         part.rename(path)
     return path

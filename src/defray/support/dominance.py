@@ -13,6 +13,7 @@ be added to it, at the same functionals, to dominate again.
 
 from __future__ import annotations
 
+from collections import deque
 from fractions import Fraction
 from typing import Final
 
@@ -95,10 +96,9 @@ def _held_in(factor: Floats, public: Floats, alone: Floats) -> float:
     factor = factor[:, factor.any(axis=0)]
     if not factor.size:
         return 1.0
-    surplus = public - alone
-    if not surplus.any():
+    values, vectors = _surplus(public, alone)
+    if not values.any():
         return 0.0
-    values, vectors = np.linalg.eigh(surplus)
     seen = values > TINY * max(float(np.trace(public)), float(np.abs(values).max()))
     inside = vectors[:, seen].T @ factor
     outside = np.square(factor).sum(axis=0) - np.square(inside).sum(axis=0)
@@ -107,6 +107,20 @@ def _held_in(factor: Floats, public: Floats, alone: Floats) -> float:
     whitened = inside / np.sqrt(values[seen])[:, None]
     largest = float(np.linalg.norm(whitened, 2)) ** 2
     return min(1 / largest, 1.0)
+
+
+_taken_apart: Final[deque[tuple[Floats, Floats, Floats, Floats]]] = deque(maxlen=4)
+
+
+def _surplus(public: Floats, alone: Floats) -> tuple[Floats, Floats]:
+    """Eigenvalues and vectors of what is known publicly beyond what is known alone.  Both are asked for again
+    by every question until something is released, so the last few are kept."""
+    for more, own, values, vectors in tuple(_taken_apart):
+        if more is public and own is alone:
+            return values, vectors
+    values, vectors = np.linalg.eigh(public - alone)
+    _taken_apart.append((public, alone, values, vectors))
+    return values, vectors
 
 
 def _of_residual(item: Item, public: History, alone: History) -> float:
