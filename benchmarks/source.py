@@ -23,8 +23,8 @@ from defray.core.column import Column
 from defray.core.contract import Contract, SourceSpec, Unit
 from defray.core.domain import Domain
 from defray.core.shapes import Grid, Values, Whole
-from defray.data.duckdb import DuckDBSource
-from defray.data.files import processors
+from defray.data.duckdb.files import processors
+from defray.data.duckdb.source import DuckDBSource
 from defray.data.source import Scan
 from defray.query.descriptor import Axis
 from defray.query.region import EVERYWHERE, Regions

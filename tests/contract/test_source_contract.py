@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from defray.core import intervals
 from defray.core.domain import Domain
 from defray.data import statement as statements
-from defray.data.duckdb import DuckDBSource
+from defray.data.duckdb.source import DuckDBSource
 from defray.data.source import Exact, Scan
 from defray.query.descriptor import Axis, cells
 from defray.query.region import EVERYWHERE, Region, Regions

@@ -12,7 +12,7 @@ from defray.core.column import Column
 from defray.core.contract import Contract, SourceSpec, Unit
 from defray.core.domain import Domain
 from defray.core.shapes import Values, Whole
-from defray.data.duckdb import DuckDBSource
+from defray.data.duckdb.source import DuckDBSource
 
 SECRET = bytes(range(32))
 AGE = Column(

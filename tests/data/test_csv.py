@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from defray.core.column import Column
 from defray.core.contract import SourceSpec
 from defray.core.shapes import Values, Whole
-from defray.data.duckdb import DuckDBSource
+from defray.data.duckdb.source import DuckDBSource
 from defray.data.source import Scan
 from defray.errors import SourceUnavailable
 from defray.query.descriptor import Axis

@@ -21,7 +21,7 @@ from defray.core.column import Column
 from defray.core.contract import SourceSpec, Unit
 from defray.core.shapes import Grid, Values, Whole
 from defray.data import watch
-from defray.data.duckdb import DuckDBSource
+from defray.data.duckdb.source import DuckDBSource
 from defray.data.source import Control, Scan
 from defray.errors import Cancelled, DefrayError, SourceChanged, SourceUnavailable
 from defray.query.descriptor import Axis

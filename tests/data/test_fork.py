@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 from defray.core.contract import SourceSpec, Unit
-from defray.data.duckdb import DuckDBSource
+from defray.data.duckdb.source import DuckDBSource
 from defray.data.source import Scan
 from defray.query.descriptor import Axis
 from defray.query.region import EVERYWHERE

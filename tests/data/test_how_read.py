@@ -11,8 +11,8 @@ import duckdb
 import pytest
 
 from defray.core.contract import SourceSpec
-from defray.data.duckdb import DuckDBSource
-from defray.data.files import how_read
+from defray.data.duckdb.files import how_read
+from defray.data.duckdb.source import DuckDBSource
 from defray.data.source import Scan
 from defray.query.region import EVERYWHERE
 from tests.data.people import SECRET, contract, parquet

@@ -18,8 +18,9 @@ import pytest
 from defray.core.column import Column
 from defray.core.contract import SourceSpec, Unit
 from defray.core.shapes import Whole
-from defray.data import duckdb as module
-from defray.data.duckdb import DuckDBSource
+from defray.data.duckdb import source as module
+from defray.data.duckdb.dialect import DUCKDB
+from defray.data.duckdb.source import DuckDBSource
 from defray.data.source import Scan
 from defray.data.truncation import hmac_sha256
 from defray.errors import Cancelled
@@ -106,10 +107,12 @@ def test_hmac_is_the_standard_one() -> None:
     with duckdb.connect() as connection:
         for text in ("", "it''s", "日本", "x" * 300):
             sql = "'" + text.replace("'", "''") + "'"
-            got = connection.execute(f"SELECT {hmac_sha256(SECRET, sql)}").fetchall()[0][0]
+            got = connection.execute(f"SELECT {hmac_sha256(SECRET, sql, DUCKDB)}").fetchall()[0][0]
             assert got == hmac.new(SECRET, text.encode(), hashlib.sha256).hexdigest()
         empty = "''"
-        got = connection.execute(f"SELECT {hmac_sha256(SECRET * 3, empty)}").fetchall()[0][0]
+        got = connection.execute(f"SELECT {hmac_sha256(SECRET * 3, empty, DUCKDB)}").fetchall()[0][
+            0
+        ]
         assert got == hmac.new(SECRET * 3, b"", hashlib.sha256).hexdigest()
 
 

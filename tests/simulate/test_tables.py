@@ -19,7 +19,7 @@ from defray.core.domain import Domain
 from defray.core.intervals import single
 from defray.core.shapes import Anything, Values, Whole
 from defray.data.counted import CountedSource
-from defray.data.duckdb import DuckDBSource
+from defray.data.duckdb.source import DuckDBSource
 from defray.data.source import Control, Scan
 from defray.data.values import representative
 from defray.errors import BadInput, Cancelled

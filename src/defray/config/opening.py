@@ -113,7 +113,7 @@ def ledger_exists(contract: Contract) -> bool:
 
 def open_source(contract: Contract, ledger: Ledger) -> Source:
     """The contract's data, to be read only; the ledger keys its fingerprint and may remember it."""
-    from defray.data.duckdb import DuckDBSource
+    from defray.data.duckdb.source import DuckDBSource
 
     return DuckDBSource(contract, ledger.secret, remember=ledger.remembered, memo=ledger.remember)
 

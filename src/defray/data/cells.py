@@ -80,9 +80,12 @@ def _cell(normal: Normal) -> str:
         first, last = ends(normal)
         x = f"least(greatest({x}, {line.sql(first, d)}), {line.sql(last, d)})"
     if isinstance(shape, Whole):
+        low = d.integer(shape.low)
+        if isinstance(line, ExactLine) and line.name == "date":
+            return f"{d.wide(d.days(x))} - {low}"
         if normal.column.other == "clamp":
             x = _nearest(normal, x)
-        return f"{d.wide(x)} - {d.integer(shape.low)}"
+        return f"{d.whole(x) if isinstance(line, FloatLine) else d.wide(x)} - {low}"
     if isinstance(shape, Grid):
         if isinstance(line, ExactLine):
             return _exact_cell(normal, line, shape, x)
@@ -96,7 +99,7 @@ def _cell(normal: Normal) -> str:
 
 def _nearest(normal: Normal, x: str) -> str:
     if isinstance(normal.line, FloatLine):
-        return nearest_whole(f"CAST({x} AS DOUBLE)" if normal.line.single else x)
+        return nearest_whole(normal.dialect.as_double(x) if normal.line.single else x)
     return f"CASE WHEN {x} > floor({x}) + 0.5 THEN floor({x}) + 1 ELSE floor({x}) END"
 
 
@@ -114,7 +117,9 @@ def _exact_cell(normal: Normal, line: ExactLine, shape: Grid, x: str) -> str:
     n = d.long(n) if narrow and line.name == "integer" else n if narrow else d.wide(n)
     n = f"{n} * {d.integer(up)}" if up != 1 else n
     n = f"{n} - {d.integer(shift)}" if shift else n
-    index = d.divide(f"({n})", d.integer(down)) if down != 1 else f"({n})"
+    index = f"({n})"
+    if down != 1:
+        index = d.divide(index, d.integer(down), narrow=narrow and line.name != "decimal")
     closed = last * common // line.scale >= shift + shape.count * down
     return f"least({index}, {shape.count - 1})" if closed else index
 
@@ -132,7 +137,7 @@ def _double_cell(normal: Normal, shape: Grid, parts: tuple[int, int, int], x: st
     d = normal.dialect
     a, b, den = parts
     start, step = d.double(float(shape.start)), d.double(float(shape.step))
-    guess = f"floor({x} / {step})" if a == 0 else f"floor(({x} - {start}) / {step})"
+    guess = f"floor({d.quotient(x, step)})" if a == 0 else f"floor(({x} - {start}) / {step})"
 
     def edge(index: str) -> str:
         times = f"({index}) * {d.double(float(b))}" if b != 1 else f"({index})"

@@ -1,28 +1,25 @@
-"""How one SQL dialect spells names and literals.  Everything rendered by this package goes through here,
+"""How one SQL dialect spells names, literals and functions.  Everything that is rendered goes through here,
 so no text of an analyst or a contract can end a literal.
 
->>> DUCKDB.text("it's")
-"'it''s'"
->>> DUCKDB.name('a"b')
-'"a""b"'
->>> DUCKDB.integer(2**64), DUCKDB.double(0.1)
-("CAST('18446744073709551616' AS HUGEINT)", '0.1e0')
+What every database spells alike stands here; each database's own dialect says the rest.  Expressions
+must not raise because of what a row holds, and equal values must come out of all of them: a function
+that rounds, overflows or collates in another way is spelled so that it does not.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 EPOCH = dt.datetime(1970, 1, 1)
-FEW = 8
-"""Longer lists of text are looked up by hash: comparing one by one is 10x slower."""
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
-    """DuckDB's spelling; another database's source overrides what it spells differently."""
+class Dialect(ABC):
+    # -- names and literals -----------------------------------------------------------------------
 
     def name(self, name: str) -> str:
         return '"' + name.replace('"', '""') + '"'
@@ -30,25 +27,11 @@ class Dialect:
     def text(self, value: str) -> str:
         return "'" + value.replace("'", "''") + "'"
 
-    def integer(self, n: int) -> str:
-        if -(2**63) < n < 2**63:
-            return str(n)
-        wide = "HUGEINT" if -(2**127) <= n < 2**127 else "UHUGEINT"
-        return f"CAST('{n}' AS {wide})"
+    @abstractmethod
+    def integer(self, n: int) -> str: ...
 
-    def wide(self, x: str) -> str:
-        """``x`` as an integer of 128 bits."""
-        return f"CAST({x} AS HUGEINT)"
-
-    def long(self, x: str) -> str:
-        """``x`` as an integer of 64 bits."""
-        return f"CAST({x} AS BIGINT)"
-
-    def double(self, value: float) -> str:
-        if value in (float("inf"), float("-inf")):
-            return f"CAST('{'-' if value < 0 else ''}Infinity' AS DOUBLE)"
-        shown = repr(float(value))
-        return shown if "e" in shown else f"{shown}e0"
+    @abstractmethod
+    def double(self, value: float) -> str: ...
 
     def single(self, value: float) -> str:
         return f"CAST({self.double(value)} AS FLOAT)"
@@ -70,51 +53,128 @@ class Dialect:
         try:
             return f"TIMESTAMP '{EPOCH + dt.timedelta(microseconds=micros)}'"
         except OverflowError:
-            return f"make_timestamp(CAST({micros} AS BIGINT))"
+            return self.far_timestamp(micros)
+
+    @abstractmethod
+    def far_timestamp(self, micros: int) -> str:
+        """A timestamp beyond the years 1 to 9999."""
 
     def boolean(self, value: bool) -> str:
         return "TRUE" if value else "FALSE"
 
-    def divide(self, a: str, b: str) -> str:
-        """Whole division of integers, toward zero."""
-        return f"({a} // {b})"
+    # -- numbers ----------------------------------------------------------------------------------
 
+    @abstractmethod
+    def wide(self, x: str) -> str:
+        """The exact number ``x`` as an integer in which whatever is added up fits (128 bits or more)."""
+
+    @abstractmethod
+    def long(self, x: str) -> str:
+        """``x`` as an integer of 64 bits."""
+
+    def whole(self, x: str) -> str:
+        """The double ``x``, a whole number, as :meth:`wide`."""
+        return self.wide(x)
+
+    def as_double(self, x: str) -> str:
+        return f"CAST({x} AS DOUBLE)"
+
+    @abstractmethod
+    def divide(self, a: str, b: str, *, narrow: bool) -> str:
+        """Whole division of integers, toward zero; ``narrow``: both are of at most 64 bits."""
+
+    @abstractmethod
+    def scaled(self, x: str, places: int, digits: int) -> str:
+        """The whole number ``x * 10**places`` of a DECIMAL(digits, places), exactly."""
+
+    def quotient(self, x: str, step: str) -> str:
+        """About ``x / step`` for a double ``x`` from 0 on, off by less than one."""
+        return f"{x} / {step}"
+
+    def in_units(
+        self, x: str, up: float, down: float, low: float | None, high: float | None
+    ) -> str:
+        """The double ``x * up / down`` for whole ``up`` and ``down``.  Where it is to be clipped to
+        ``low`` or ``high`` afterwards, it may be anything beyond that end instead; and any number that is
+        rounded to 0 for 0."""
+        times = f"{x} * {self.double(up)}" if up != 1 else x
+        return f"{times} / {self.double(down)}" if down != 1 else times
+
+    def round(self, x: str) -> str:
+        """The double ``x`` to the nearest whole one, halves away from zero."""
+        return f"round({x})"
+
+    def total(self, x: str, largest: int) -> str:
+        """The sum of integers of at most ``largest`` in size, which never overflows."""
+        return f"SUM({x})"
+
+    # -- time -------------------------------------------------------------------------------------
+
+    @abstractmethod
     def days(self, x: str) -> str:
         """Days since 1970-01-01 of a date."""
-        return f"({x} - DATE '1970-01-01')"
 
+    @abstractmethod
     def micros(self, x: str) -> str:
         """Microseconds since 1970-01-01 of a timestamp."""
-        return f"epoch_us({x})"
 
     def truncate(self, level: str, x: str) -> str:
         """``date_trunc`` as a timestamp."""
         return f"CAST(date_trunc('{level}', {x}) AS TIMESTAMP)"
 
-    def scaled(self, x: str, places: int, digits: int) -> str:
-        """The whole number ``x * 10**places`` of a DECIMAL(digits, places): exact, and free of the
-        overflow that multiplying a long DECIMAL can meet."""
-        if places == 0:
-            return self.wide(x)
-        if digits + places < 38:
-            return self.wide(f"{x} * CAST({10**places} AS DECIMAL({places + 1},0))")
-        return self.wide(f"replace(CAST({x} AS VARCHAR), '.', '')")
+    # -- lists of text ----------------------------------------------------------------------------
 
     def member(self, x: str, items: Sequence[str]) -> str:
         """Whether the text ``x`` is one of the distinct ``items``; NULL or FALSE where it is not."""
         if len(items) == 1:
             return f"{x} = {self.text(items[0])}"
-        if len(items) <= FEW:
-            return f"{x} IN ({', '.join(map(self.text, items))})"
-        return f"{self.position(x, items)} IS NOT NULL"
+        return f"{x} IN ({', '.join(map(self.text, items))})"
 
     def position(self, x: str, items: Sequence[str]) -> str:
-        """The place of the text ``x`` among the distinct ``items``, NULL where it is none of them."""
-        return f"TRY_CAST({x} AS ENUM({', '.join(map(self.text, items))}))"
+        """What tells the distinct ``items`` apart, to be grouped by; NULL where the text ``x`` is none."""
+        return f"CASE WHEN {self.member(x, items)} THEN {x} END"
 
     def place(self, position: str) -> str:
-        """A :meth:`position` as an integer."""
-        return f"CAST(enum_code({position}) AS BIGINT)"
+        """A :meth:`position` as it is fetched."""
+        return position
 
+    def placed(self, items: Sequence[str]) -> Callable[[Any], int | None]:
+        """Reads a fetched :meth:`place` as the item's index, None where there is none."""
+        return {item: i for i, item in enumerate(items)}.get
 
-DUCKDB = Dialect()
+    # -- queries ----------------------------------------------------------------------------------
+
+    def derived(self, query: str) -> str:
+        """A query as an item of FROM."""
+        return f"({query})"
+
+    # -- kept rows (see defray.data.truncation) ----------------------------------------------------
+
+    @property
+    def with_twice(self) -> str:
+        """How a query behind WITH is best kept that two others read."""
+        return "NOT MATERIALIZED"
+
+    @abstractmethod
+    def byte_length(self, text: str) -> str: ...
+
+    @abstractmethod
+    def hmac_sha256(self, outer: bytes, inner: bytes, text: str) -> str:
+        """``sha256(outer || sha256(inner || text))`` of a text's UTF-8, in a form that is ordered as its
+        bytes are."""
+
+    def bytewise(self, text: str) -> str:
+        """A text to be ordered by its bytes."""
+        return text
+
+    @abstractmethod
+    def hash(self, x: str) -> str:
+        """A hash of 63 bits or fewer, from 0 on: the same for the same value, within one statement."""
+
+    def joined(
+        self, query: str, other: str, key: str, *, there: bool
+    ) -> tuple[str, tuple[str, ...]]:
+        """The rows of a query whose ``key`` is (not) ``there`` among those of ``other``: an item of FROM,
+        and the conditions that go with it."""
+        kind = "SEMI" if there else "ANTI"
+        return f"({query}) {kind} JOIN {other} USING ({key})", ()

@@ -75,13 +75,14 @@ def _atom_key(normal: Normal, allowed: Atoms, alone: bool) -> Key:
         if column.kind == "boolean":
             place = {item: i for i, item in enumerate(shape.items)}
             return Key((normal.x,), (as_is,), lambda keys: _boolean_atom(normal, place, keys[0]))
-        position = d.position(normal.x, [str(i) for i in shape.items])
+        items = [str(i) for i in shape.items]
+        position, placed = d.position(normal.x, items), d.placed(items)
         text = (d.place(position), as_is) if alone else (position, d.place)
         flag = _flag(normal, allowed)
         return Key(
             (text[0], *flag),
             (text[1], *(as_is for _ in flag)),
-            lambda keys: _atom(normal, keys[0], bool(flag and keys[1])),
+            lambda keys: _atom(normal, placed(keys[0]), bool(flag and keys[1])),
         )
     if isinstance(shape, Whole) and isinstance(line, ExactLine) and line.places == 0:
         return _whole_key(normal, line, shape, allowed)
@@ -139,7 +140,7 @@ def _atom(normal: Normal, index: int | None, is_null: bool | None = None) -> int
     """The atom of an index; None or OUTSIDE is NULL or OTHER."""
     column = normal.column
     if index is not None and index != OUTSIDE:
-        return index
+        return int(index)
     outside = index == OUTSIDE or is_null is False or column.null_atom is None
     atom = column.other_atom if outside and column.other_atom is not None else column.null_atom
     assert atom is not None, "rows the contract drops are filtered before grouping"

@@ -15,6 +15,7 @@ from fractions import Fraction
 from defray.core import intervals
 from defray.core.intervals import Atoms
 from defray.core.shapes import Cuts, Grid, Whole
+from defray.data.dialect import Dialect
 from defray.data.lines import ExactLine, FloatLine, Point
 from defray.data.normalise import HALF, Normal
 
@@ -36,7 +37,11 @@ def sum_units(normal: Normal, allowed: Atoms) -> str:
     """SUM(column) in units, where only rows with atoms in ``allowed`` come in; NULL over no rows."""
     guard = _guard(normal, allowed)
     units = _units(normal, intervals.intersection(allowed, normal.column.non_nulls))
-    return f"SUM({units})" if guard is None else f"SUM(CASE WHEN {guard} THEN {units} END)"
+    column = normal.column
+    largest = max(abs(column.low_units), abs(column.high_units))
+    return normal.dialect.total(
+        units if guard is None else f"CASE WHEN {guard} THEN {units} END", largest
+    )
 
 
 def _guard(normal: Normal, allowed: Atoms) -> str | None:
@@ -113,31 +118,33 @@ def _exact_units(
     if normal.column.other == "clamp" and isinstance(normal.column.shape, Whole) and scale > 1:
         base = math.floor(Fraction(first, scale)) - 1
         shifted = f"({d.wide(number)} - {d.integer(base * scale)})"
-        nearest = d.divide(f"({shifted} * 2 + {d.integer(scale - 1)})", d.integer(2 * scale))
+        nearest = d.divide(
+            f"({shifted} * 2 + {d.integer(scale - 1)})", d.integer(2 * scale), narrow=False
+        )
         number, scale = f"({nearest} + {d.integer(base)})", 1
         least, most = math.floor(Fraction(least, line.scale)), math.ceil(Fraction(most, line.scale))
     ratio = Fraction(step.denominator, step.numerator * scale)
     up, down = ratio.numerator, ratio.denominator
     span = max(abs(least), abs(most)) * 2 * up + down
+    narrow = span < 2**62 and line.name == "integer"
     if up != 1 or down != 1 or top >= 2**63:
-        number = d.long(number) if span < 2**62 and line.name == "integer" else d.wide(number)
+        number = d.long(number) if narrow else d.wide(number)
     if down == 1:
         units = number if up == 1 else f"{number} * {d.integer(up)}"
     else:
-        units = _divide_half_away(normal, number, up, down, least < 0)
+        units = _divide_half_away(d, number, up, down, signed=least < 0, narrow=narrow)
     exact = (
         Fraction(first) == low * step * line.scale and Fraction(last) == high * step * line.scale
     )
     return units if exact else _clip(units, d.integer(low), d.integer(high))
 
 
-def _divide_half_away(normal: Normal, n: str, up: int, down: int, signed: bool) -> str:
-    d = normal.dialect
+def _divide_half_away(d: Dialect, n: str, up: int, down: int, *, signed: bool, narrow: bool) -> str:
     twice, half, whole = d.integer(2 * up), d.integer(down), d.integer(2 * down)
-    positive = d.divide(f"({n} * {twice} + {half})", whole)
+    positive = d.divide(f"({n} * {twice} + {half})", whole, narrow=narrow)
     if not signed:
         return positive
-    negative = d.divide(f"({n} * -{twice} + {half})", whole)
+    negative = d.divide(f"({n} * -{twice} + {half})", whole, narrow=narrow)
     return f"CASE WHEN {n} < 0 THEN -{negative} ELSE {positive} END"
 
 
@@ -151,22 +158,20 @@ def _float_units(
         scaled = float(x) * up / down
         return scaled if math.isinf(scaled) else float(_round(Fraction(scaled)))
 
-    x = f"CAST({normal.x} AS DOUBLE)" if line.single else normal.x
+    x = d.as_double(normal.x) if line.single else normal.x
     if normal.column.other == "clamp" and isinstance(normal.column.shape, Whole):
         x = nearest_whole(x)
-    if step.denominator != 1:
-        x = f"{x} * {d.double(up)}"
-    if step.numerator != 1:
-        x = f"{x} / {d.double(down)}"
     hull = _hull(normal, allowed)
     ends = (-math.inf, math.inf) if hull is None else (units_at(hull[0]), units_at(hull[1]))
+    at_least = float(low) if ends[0] < low else None
+    at_most = float(high) if ends[1] > high else None
     clipped = _clip(
-        f"round({x})",
-        d.double(float(low)) if ends[0] < low else None,
-        d.double(float(high)) if ends[1] > high else None,
+        d.round(d.in_units(x, up, down, at_least, at_most)),
+        None if at_least is None else d.double(at_least),
+        None if at_most is None else d.double(at_most),
     )
     largest = max(abs(low), abs(high))
-    whole = d.long(clipped) if largest < 2**62 else d.wide(clipped)
+    whole = d.long(clipped) if largest < 2**62 else d.whole(clipped)
     return whole if largest <= 2**53 else _clip(whole, d.integer(low), d.integer(high))
 
 

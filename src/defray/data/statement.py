@@ -52,7 +52,7 @@ def statement(
         exprs.append(f"{chosen.root} IS TRUE")
         shown.append(lambda x: x)
     for level in chosen.levels:
-        table = f"(SELECT *, {', '.join(level)} FROM {table})"
+        table = dialect.derived(f"SELECT *, {', '.join(level)} FROM {table}")
     keeps = [] if kept else [n.keep for n in normals if n.keep is not None]
     conditions = [f"({c})" for c in (*keeps, chosen.condition) if c is not None]
     inner = ", ".join(
@@ -70,7 +70,7 @@ def statement(
         outputs = [f(g) for f, g in zip(shown, outer, strict=True)]
         if outputs != outer:
             totals = ", ".join(f"m{i}" for i in range(len(measures)))
-            sql = f"SELECT {', '.join(outputs)}, {totals} FROM ({sql})"
+            sql = f"SELECT {', '.join(outputs)}, {totals} FROM {dialect.derived(sql)}"
     return Statement(sql, _reader(scan, normals, keys, chosen))
 
 

@@ -23,17 +23,16 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from defray.core.column import Column
 from defray.core.contract import Contract
-from defray.data.dialect import DUCKDB
-from defray.data.files import Opened, how_read, open_locked, pick, processors
+from defray.data.duckdb.dialect import DUCKDB
+from defray.data.duckdb.files import Opened, how_read, open_locked, processors
+from defray.data.duckdb.reading import read
 from defray.data.fingerprint import Fingerprint, Stamp
-from defray.data.measure import MAX_UNITS
 from defray.data.normalise import Normal
-from defray.data.reading import Unreadable, read
+from defray.data.physical import Raw, normal, pick
 from defray.data.source import Control, Exact, Scan
 from defray.data.statement import statement
-from defray.data.truncation import Raw, kept_rows
+from defray.data.truncation import kept_rows
 from defray.data.watch import POLL_SECONDS, Watch
 from defray.errors import DefrayError, SourceChanged, SourceUnavailable
 
@@ -173,11 +172,11 @@ class DuckDBSource:
         columns = contract.domain.columns
         raws = [pick(opened.columns, c.name, f"columns.{c.name}") for c in columns]
         read_as = [
-            _normal(column, raw, f"c{i}")
+            normal(column, raw, f"c{i}", read, DUCKDB)
             for i, (column, raw) in enumerate(zip(columns, raws, strict=True))
         ]
         values = [item for item, _ in read_as]
-        normals = tuple(normal for _, normal in read_as)
+        normals = tuple(rules for _, rules in read_as)
         table = f"(SELECT {', '.join(values)} FROM {opened.relation})"
         truncated: Truncated | None = None
         unit = contract.unit
@@ -195,6 +194,7 @@ class DuckDBSource:
                     unit,
                     self._secret,
                     opened.relation,
+                    DUCKDB,
                     unit_column=of_unit,
                     row_key=keys,
                     content=raws,
@@ -278,31 +278,6 @@ def _execute(connection: DuckDBPyConnection, sql: str, watch: Watch) -> list[Any
         f"the scan of the data failed ({failed})",
         hint="check that the files are complete and still as they were when the contract was opened",
     )
-
-
-# -- columns ------------------------------------------------------------------------------------------
-
-
-def _normal(column: Column, raw: Raw, name: str) -> tuple[str, Normal]:
-    """The SELECT item that reads a column as ``name``, and its rules over that name."""
-    found = None
-    try:
-        found = read(column, raw.physical, raw.x)
-    except Unreadable:
-        found = None
-    if found is None:
-        raise SourceUnavailable(
-            f"column {column.name} is declared {column.kind}, but the data's type cannot be read as that",
-            hint=f"correct the type in [columns.{column.name}], or the data",
-            column=column.name,
-        )
-    if column.bounds is not None and max(abs(column.low_units), abs(column.high_units)) > MAX_UNITS:
-        raise SourceUnavailable(
-            f"the bounds of column {column.name} are too wide for its unit_step",
-            hint=f"declare a coarser unit_step in [columns.{column.name}]",
-            column=column.name,
-        )
-    return f"{found[0]} AS {name}", Normal(column, name, found[1], DUCKDB)
 
 
 _WIDTHS = {"BOOLEAN": 1, "TINYINT": 1, "UTINYINT": 1, "SMALLINT": 2, "USMALLINT": 2}

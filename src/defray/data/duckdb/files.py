@@ -25,8 +25,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from defray.core.contract import Contract, SourceSpec
-from defray.data.dialect import DUCKDB
-from defray.data.truncation import Raw
+from defray.data.duckdb.dialect import DUCKDB
+from defray.data.duckdb.reading import raw
+from defray.data.physical import Raw
 from defray.errors import MissingExtra, SourceUnavailable
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def open_locked(contract: Contract, files: list[Path], threads: int) -> Opened:
             execute(f"DESCRIBE SELECT * FROM {relation}")
         else:
             described = execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
-            columns = {row[0]: Raw(DUCKDB.name(row[0]), row[1]) for row in described}
+            columns = {row[0]: raw(DUCKDB.name(row[0]), row[1]) for row in described}
     except duckdb.Error as error:
         failed = type(error).__name__
     if failed is not None:
@@ -272,23 +273,8 @@ def _csv_columns(spec: SourceSpec, files: list[Path]) -> dict[str, Raw]:
         x = f"trim(f{i}, ' \t')"
         for marker in form.null:
             x = f"NULLIF({x}, {DUCKDB.text(marker)})"
-        out[name] = Raw(x, "VARCHAR")
+        out[name] = raw(x, "VARCHAR")
     return out
-
-
-def pick(columns: Mapping[str, Raw], name: str, role: str) -> Raw:
-    """A column by its exact name, else by the only one that differs in case; ``role`` says who asks."""
-    found = columns.get(name)
-    if found is None:
-        alike = [c for n, c in columns.items() if n.casefold() == name.casefold()]
-        found = alike[0] if len(alike) == 1 else None
-    if found is None:
-        raise SourceUnavailable(
-            f"the data has no column {name} ({role})",
-            hint="correct the name in the contract, or the data; a name that occurs twice is not found",
-            column=name,
-        )
-    return found
 
 
 def processors() -> int:

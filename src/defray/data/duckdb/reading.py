@@ -12,18 +12,17 @@ are values for which the cast has no answer (a timestamp beyond the type's range
 * text is compared exactly: case, blanks and Unicode form all count.
 
 A physical type that can never be read as the declared kind (a date where a number is declared) is a
-mistake of the contract, and said so by :class:`Unreadable`.
+mistake of the contract, and said so by :class:`~defray.data.physical.Unreadable`.
 """
 
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 
 from defray.core.column import Column
-from defray.core.shapes import Cuts, Grid, Values, Whole
-from defray.data.dialect import DUCKDB
+from defray.data.duckdb.dialect import DUCKDB
 from defray.data.lines import ExactLine, FloatLine, Line
+from defray.data.physical import FALSE, TRUE, Raw, Unreadable, places_needed
 
 _INTEGERS = {
     "TINYINT": (-(2**7), 2**7 - 1),
@@ -38,15 +37,21 @@ _INTEGERS = {
     "UHUGEINT": (0, 2**128 - 1),
 }
 _ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ", "TIMESTAMP_NS WITH TIME ZONE")
-_TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 
-class Unreadable(ValueError):
-    """A physical type that cannot hold the declared kind; follows from the schema alone."""
+def raw(x: str, physical: str) -> Raw:
+    if physical.startswith("TIMESTAMP") and "TIME ZONE" in physical:
+        text = f"CAST(epoch_us({x}) AS VARCHAR)"
+    else:
+        text = x if physical == "VARCHAR" else f"CAST({x} AS VARCHAR)"
+    is_float = physical in ("DOUBLE", "FLOAT")
+    present = f"({x} IS NOT NULL AND NOT isnan({x}))" if is_float else f"{x} IS NOT NULL"
+    return Raw(x, physical, text, present)
 
 
-def read(column: Column, physical: str, x: str) -> tuple[str, Line | None]:
-    """The value of ``x`` as the declared kind, and its line (None for text and booleans)."""
+def read(column: Column, raw: Raw) -> tuple[str, Line | None]:
+    """The value of a column as the declared kind, and its line (None for text and booleans)."""
+    x, physical = raw.x, raw.physical
     is_text = physical == "VARCHAR" or physical.startswith("ENUM")
     if is_text and physical != "VARCHAR":
         x = f"CAST({x} AS VARCHAR)"
@@ -66,7 +71,7 @@ def _boolean(physical: str, x: str, is_text: bool) -> str:
     if physical == "BOOLEAN":
         return x
     if is_text:
-        listed = [", ".join(map(DUCKDB.text, words)) for words in (_TRUE, _FALSE)]
+        listed = [", ".join(map(DUCKDB.text, words)) for words in (TRUE, FALSE)]
         folded = f"lower(trim({x}))"
         return f"CASE WHEN {folded} IN ({listed[0]}) THEN TRUE WHEN {folded} IN ({listed[1]}) THEN FALSE END"
     if physical in _INTEGERS or physical in ("FLOAT", "DOUBLE") or physical.startswith("DECIMAL"):
@@ -110,7 +115,7 @@ def _number(column: Column, physical: str, x: str, is_text: bool) -> tuple[str, 
         top = 10**digits - 1
         return x, ExactLine("decimal", places, digits, -top, top)
     if is_text:
-        spare = _places(column)
+        spare = places_needed(column)
         if spare is None:
             return f"TRY_CAST({x} AS DOUBLE)", FloatLine()
         top = 10**38 - 1
@@ -122,26 +127,3 @@ def _number(column: Column, physical: str, x: str, is_text: bool) -> tuple[str, 
         exact = f"coalesce(TRY_CAST({x} AS DECIMAL(38,{spare})), {beyond})"
         return exact, ExactLine("decimal", spare, 38, -top, top)
     raise Unreadable
-
-
-def _places(column: Column) -> int | None:
-    """None where doubles tell all declared numbers apart, else the places a DECIMAL of 38 can spare."""
-    if column.kind == "float":
-        return None
-    points: list[Fraction] = list(column.bounds or ())
-    parts = [column.unit_step] if column.unit_step is not None else []
-    match column.shape:
-        case Whole(low, high):
-            points += [Fraction(low), Fraction(high)]
-        case Values(items):
-            points += [p for p in items if isinstance(p, Fraction)]
-        case Grid(start, step, count):
-            points += [start, start + count * step]
-            parts.append(step)
-        case Cuts(edges):
-            points += edges
-    largest = max((abs(p) for p in points), default=Fraction(0))
-    finest = max((p.denominator for p in [*points, *parts]), default=1)
-    if largest * finest < 2**52:
-        return None
-    return max(0, min(18, 37 - len(str(int(largest)))))
