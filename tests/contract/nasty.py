@@ -1,4 +1,4 @@
-"""One nasty table in every kind of file, and a slow evaluation of what a scan of it means.
+"""One nasty table, and a slow evaluation of what a scan of it means.
 
 The reference follows the documented semantics row by row in exact Python arithmetic and shares nothing
 with the source but the domain's types.
@@ -6,36 +6,38 @@ with the source but the domain's types.
 
 from __future__ import annotations
 
-import csv
 import datetime as dt
+import hashlib
+import hmac
 import math
 import random
+import struct
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
-from pathlib import Path
+from math import prod
 from typing import Any
 
-import duckdb
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from defray.core.column import Column
-from defray.core.contract import Contract, SourceSpec, Unit
+from defray.core.contract import Unit
 from defray.core.dates import EPOCH, EPOCH_DAY, MICROSECOND, truncate
 from defray.core.domain import Domain
 from defray.core.shapes import Anything, Cuts, Grid, Values, Whole
 from defray.data.source import Exact, Scan
-from defray.query.descriptor import cells
 from defray.query.region import Regions
 
+SECRET = b"k" * 32
 INF, NAN = math.inf, math.nan
 HUGE = 2**70
 NEW_YEAR = (dt.date(2020, 1, 1) - EPOCH_DAY).days
 NOON = int((dt.datetime(2020, 1, 1, 12) - EPOCH) / MICROSECOND)
 HOUR = 3600 * 10**6
+OLD = (dt.date(1572, 1, 1) - EPOCH_DAY).days
+"""Some years before the Gregorian calendar began in some countries."""
+SWITCH = int((dt.datetime(1582, 10, 1) - EPOCH) / MICROSECOND)
 NASTY_TEXT = (
     "",
     "a",
@@ -48,6 +50,11 @@ NASTY_TEXT = (
     "c,d",
     "--;",
     "\\N?",
+    "back\\slash",
+    "\u00c5",  # composed; the next is decomposed
+    "A\u030a",
+    "\U0001f98a",
+    "long " * 2000 + "end",
 )
 MORE_TEXT = tuple(f"value {i}" for i in range(12))
 
@@ -69,15 +76,21 @@ COLUMNS = (
     Column("flag", "boolean", Values((True, False))),
     Column("flag_true", "boolean", Values((True,)), other="cell"),
     Column("gone", "integer", Whole(0, 5), null="drop", other="drop"),
+    Column("First.Third", "float", Grid(F("-1"), F("1/3"), 7), other="cell"),
     Column("grade", "integer", Values((F("1"), F("7"), F("3"))), other="cell",
            bounds=(F("0"), F("10")), unit_step=F("1")),
     Column("huge", "integer", Whole(HUGE, HUGE + 10), other="cell",
            bounds=(Fraction(-HUGE), Fraction(2 * HUGE)), unit_step=F("1")),
+    Column("local", "timestamp", Grid(Fraction(SWITCH), Fraction(HOUR), 24 * 40), other="cell"),
+    Column("long", "integer", Whole(-(2**62), -(2**62) + 9), other="clamp",
+           bounds=(Fraction(-(2**63)), Fraction(2**63)), unit_step=F("1")),
+    Column("old", "date", Whole(OLD, OLD + 5000), other="cell"),
     Column("price", "decimal", Grid(F("0"), F("0.25"), 40), bounds=(F("0"), F("9.9")),
            unit_step=F("0.3")),
+    Column("single", "float", Grid(F("0"), F("1/8"), 8), other="cell",
+           bounds=(F("0"), F("1")), unit_step=F("0.01")),
     Column("text", "string", Values(NASTY_TEXT)),
-    Column("text_more", "string", Values(MORE_TEXT), other="cell"),
-    Column("thirds", "float", Grid(F("-1"), F("1/3"), 7), other="cell"),
+    Column('Text "More"', "string", Values(MORE_TEXT), other="cell"),
     Column("whole", "integer", Whole(0, 10), other="cell", bounds=(F("-5"), F("20")),
            unit_step=F("1/2")),
 )  # fmt: skip
@@ -88,6 +101,18 @@ _FLOATS = [
     99.75, 0.125, -0.375, 0.005, 0.015,
     *_EDGES, *(math.nextafter(e, INF) for e in _EDGES), *(math.nextafter(e, -INF) for e in _EDGES),
 ]  # fmt: skip
+FAR = 6_000_000
+"""A day in the year 18397."""
+
+
+def _single(x: float | None) -> float | None:
+    """Rounded to 32 bits."""
+    try:
+        return None if x is None else struct.unpack("f", struct.pack("f", x))[0]
+    except OverflowError:
+        return math.copysign(INF, x or 0.0)
+
+
 _DAYS = [
     NEW_YEAR - 1,
     NEW_YEAR,
@@ -102,6 +127,7 @@ _MOMENTS = [
     NOON - 1, NOON, NOON + 1, NOON + HOUR, NOON + 12 * HOUR, NOON + 12 * HOUR - 1, NOON + 60 * HOUR,
     NOON + 60 * HOUR + 1, 0, -(10**15),
 ]  # fmt: skip
+_SINGLES = [*map(_single, _FLOATS)]
 POOLS: Mapping[str, Sequence[Any]] = {
     "age": [None, -(2**31), -1, 0, 1, 39, 40, 41, 100, 101, 120, 121, 2**31 - 1],
     "any": _FLOATS,
@@ -109,32 +135,40 @@ POOLS: Mapping[str, Sequence[Any]] = {
     "bins": _FLOATS,
     "cuts": _FLOATS,
     "day": [None, *_DAYS],
+    "First.Third": _FLOATS,
     "flag": [None, True, False],
     "flag_true": [None, True, False],
     "gone": [None, 0, 1, 2, 3, 4, 5, 5, 4, 3, 2, 1, 0, 6, -1],
     "grade": [None, 0, 1, 2, 3, 4, 5, 6, 7, 8, 255],
     "huge": [None, HUGE - 1, HUGE, HUGE + 10, HUGE + 11, -(10**30), 10**19, 0, 2**62, 2**63],
+    "local": [None, SWITCH - 1, SWITCH, SWITCH + 3 * 24 * HOUR, SWITCH + 10 * 24 * HOUR,
+              SWITCH + 14 * 24 * HOUR - 1, SWITCH + 14 * 24 * HOUR, SWITCH + 40 * 24 * HOUR,
+              SWITCH + 40 * 24 * HOUR + 1, SWITCH + 31 * 24 * HOUR, 0, FAR * 24 * HOUR],
+    "long": [None, -(2**63), -(2**62) - 1, -(2**62), -(2**62) + 4, -(2**62) + 9, -(2**62) + 10, 0, 2**63 - 1],
+    "old": [None, OLD - 1, OLD, OLD + 3927, OLD + 3928, OLD + 3938, OLD + 5000, OLD + 5001, 0, -719162, FAR],
     "price": [None, *(Decimal(t) for t in ("-0.01", "0", "0.24", "0.25", "0.45", "0.15", "9.99", "10",
                                            "10.01", "12345678.90", "-99999999.99", "0.10"))],
-    "text": [None, *NASTY_TEXT, "b", "É", "it''s", "日", "a\u0301", "NULL", "aa"],
-    "text_more": [None, *MORE_TEXT, "value", "", "x'y", "value 12"],
-    "thirds": _FLOATS,
+    "single": _SINGLES,
+    "text": [None, *NASTY_TEXT, "b", "É", "it''s", "日", "a\u0301", "NULL", "aa", "LONG", "long", "\\\\"],
+    'Text "More"': [None, *MORE_TEXT, "value", "", "x'y", "value 12"],
     "whole": _FLOATS,
 }  # fmt: skip
-PHYSICAL: Mapping[str, pa.DataType] = {
-    "age": pa.int32(), "any": pa.float64(), "at": pa.timestamp("us", tz="Europe/Paris"),
-    "bins": pa.float64(), "cuts": pa.float64(), "day": pa.date32(), "flag": pa.bool_(),
-    "flag_true": pa.int8(), "gone": pa.int64(), "grade": pa.uint8(), "huge": pa.decimal128(38, 0),
-    "price": pa.decimal128(10, 2), "text": pa.string(),
-    "text_more": pa.dictionary(pa.int32(), pa.string()), "thirds": pa.float64(), "whole": pa.float64(),
-}  # fmt: skip
+UNITS: Mapping[str, Sequence[Any]] = {
+    "person": [None, 0, 1, 2, 3, 4, 5, 6, -7, 2**62, -(2**63)],
+    "Name": [None, "", "a", "A", "it's", "日本", "back\\slash", "1:a", "N", "5:Anton"],
+}
+"""Columns that are no part of the domain but may be the unit; ``visit`` and ``mark`` tell its rows apart."""
 
 
 def rows(count: int = 400, seed: int = 7) -> list[dict[str, Any]]:
     """Random rows of the pools, some of them twice."""
     draw = random.Random(seed)
     made = [{name: draw.choice(pool) for name, pool in POOLS.items()} for _ in range(count)]
-    return [*made, *made[: count // 10]]
+    made += [dict(row) for row in made[: count // 10]]
+    for i, row in enumerate(made):
+        row |= {name: draw.choice(pool) for name, pool in UNITS.items()}
+        row |= {"visit": i, "mark": f"{i % 7}'{i}"}
+    return made
 
 
 POLICIES = ("declared", "nulls", "cells", "clamps", "drops")
@@ -154,95 +188,11 @@ def domain(policy: str) -> Domain:
                 c, null="drop" if c.name in ("age", "any", "whole") else "cell", other="clamp"
             )
         elif policy == "drops":
-            drop = c.name in ("bins", "day", "text", "whole")
+            drop = c.name in ("bins", "day", "old", "text", "whole")
             c = replace(c, null="cell", other="drop" if drop and c.name != "any" else "null")
             c = replace(c, null="drop" if c.name in ("flag", "any", "age") else "cell")
         changed.append(c)
-    return Domain(tuple(changed))
-
-
-# -- files ------------------------------------------------------------------------------------------
-
-KINDS = ("csv", "parquet", "glob", "duckdb")
-
-
-def write(kind: str, folder: Path, data: Sequence[Mapping[str, Any]]) -> SourceSpec:
-    if kind == "csv":
-        _write_csv(folder / "people.csv", data)
-        return SourceSpec("csv", "people.csv", options={"null": ["\\N"]})
-    if kind == "parquet":
-        pq.write_table(_arrow(data), folder / "people.parquet", row_group_size=100)
-        return SourceSpec("parquet", "people.parquet")
-    if kind == "glob":
-        (folder / "part").mkdir()
-        pq.write_table(_arrow(data[:100]), folder / "part" / "b.parquet")
-        turned = _arrow(data[100:]).select(list(reversed(list(POOLS))))
-        pq.write_table(turned, folder / "part" / "a.parquet")
-        return SourceSpec("parquet", "part/*.parquet")
-    base = _arrow(data).cast(
-        pa.schema(
-            [(n, pa.string() if pa.types.is_dictionary(t) else t) for n, t in PHYSICAL.items()]
-        )
-    )
-    with duckdb.connect(str(folder / "people.duckdb")) as connection:
-        connection.register("base", base)
-        listed = ", ".join(
-            "'" + v.replace("'", "''") + "'"
-            for v in dict.fromkeys(POOLS["text_more"])
-            if v is not None
-        )
-        connection.execute(
-            f"CREATE TABLE people AS SELECT * REPLACE (CAST(huge AS HUGEINT) AS huge,"
-            f" CAST(text_more AS ENUM({listed})) AS text_more) FROM base"
-        )
-    return SourceSpec("duckdb", "people.duckdb", "people")
-
-
-def _arrow(data: Sequence[Mapping[str, Any]]) -> pa.Table:
-    columns = {}
-    for name, kind in PHYSICAL.items():
-        values = [row[name] for row in data]
-        if name == "flag_true":
-            values = [None if v is None else int(v) for v in values]
-        if name == "huge":
-            values = [None if v is None else Decimal(v) for v in values]
-        if name == "price":
-            values = [None if v is None else v.quantize(Decimal("0.01")) for v in values]
-        columns[name] = pa.array(values, kind)
-    return pa.table(columns)
-
-
-def _write_csv(path: Path, data: Sequence[Mapping[str, Any]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(POOLS)
-        for i, row in enumerate(data):
-            writer.writerow([_csv_text(name, row[name], i) for name in POOLS])
-
-
-def _csv_text(name: str, value: Any, i: int) -> str:
-    """One of the spellings that mean the value."""
-    if value is None:
-        return "\\N" if i % 2 or name.startswith("text") else ("oops" if i % 4 else "")
-    if name == "day":
-        return str(EPOCH_DAY + dt.timedelta(days=value))
-    if name == "at":
-        moment = EPOCH + value * MICROSECOND
-        if i % 3 == 0:
-            return f"{moment.isoformat(sep=' ')}"
-        hours = i % 3
-        return f"{(moment + dt.timedelta(hours=hours)).isoformat()}+0{hours}:00"
-    if name.startswith("flag"):
-        return (("false", "0", "F"), ("true", "1", "T"))[value][i % 3]
-    if isinstance(value, float):
-        return f" {value!r} " if i % 2 else repr(value)
-    return str(value)
-
-
-def contract(
-    kind: str, folder: Path, spec: SourceSpec, columns: Domain, unit: Unit | None = None
-) -> Contract:
-    return Contract("people", Fraction(1), unit or Unit(), spec, columns, folder)
+    return Domain(tuple(sorted(changed, key=lambda c: c.name)))
 
 
 # -- the reference ----------------------------------------------------------------------------------
@@ -270,6 +220,12 @@ def resolve(column: Column, raw: Any) -> Any:
     return raw if isinstance(raw, bool | str) else Fraction(raw)
 
 
+@cache
+def edges_of(shape: Grid | Cuts, as_floats: bool) -> list[Any]:
+    edges = [shape.edge(i) for i in range(shape.count + 1)]
+    return [float(e) for e in edges] if as_floats else edges
+
+
 def place(column: Column, value: Any) -> Any:
     """The proper atom of a resolved value that is not None, or OUTSIDE."""
     shape, clamp = column.shape, column.other == "clamp"
@@ -290,13 +246,10 @@ def place(column: Column, value: Any) -> Any:
                 return min(max(nearest_integer(exact), low), high) - low
             return int(exact) - low if exact.denominator == 1 and low <= exact <= high else OUTSIDE
         case Grid() | Cuts():
-            n = shape.count
-            edges: list[Any] = [shape.edge(i) for i in range(n + 1)]
-            if isinstance(value, float):
-                edges = [float(e) for e in edges]
+            n, edges = shape.count, edges_of(shape, isinstance(value, float))
             if value < edges[0] or value > edges[n]:
                 return (0 if value < edges[0] else n - 1) if clamp else OUTSIDE
-            return next((i for i in range(n) if edges[i] <= value < edges[i + 1]), n - 1)
+            return min(bisect_right(edges, value) - 1, n - 1)
 
 
 def atom(column: Column, raw: Any) -> int | None:
@@ -344,9 +297,9 @@ def units(column: Column, raw: Any) -> int:
 @cache
 def group(column: Column, level: str, at: int) -> int:
     """The number of the atom's group, from its first moment."""
-    groups = column.groups(level)
     if level == "value":
         return at
+    groups = column.groups(level)
     if at >= column.proper:
         return len(groups) - (column.width - at)
     if isinstance(column.shape, Whole):
@@ -359,18 +312,46 @@ def group(column: Column, level: str, at: int) -> int:
     return [g.label for g in groups].index(label)
 
 
+def field(value: Any) -> str:
+    return "N" if value is None else f"{len(str(value).encode())}:{value}"
+
+
+def kept_of(rows: Sequence[Mapping[str, Any]], unit: Unit) -> list[Mapping[str, Any]]:
+    """The rows with the smallest keyed hashes of every unit (the row key tells all apart)."""
+    if unit.column is None:
+        return list(rows)
+    by_unit: dict[Any, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        if row[unit.column] is not None:
+            by_unit.setdefault(row[unit.column], []).append(row)
+
+    def order(row: Mapping[str, Any]) -> str:
+        message = "".join(field(row[name]) for name in (unit.column, *unit.row_key) if name)
+        return hmac.new(SECRET, message.encode(), hashlib.sha256).hexdigest()
+
+    return [row for own in by_unit.values() for row in sorted(own, key=order)[: unit.max_rows]]
+
+
 class Reference:
-    def __init__(self, domain: Domain, regions: Regions, rows: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(
+        self,
+        domain: Domain,
+        regions: Regions,
+        rows: Sequence[Mapping[str, Any]],
+        unit: Unit | None = None,
+    ) -> None:
         self.domain = domain
         self.regions = regions
         columns = domain.columns
         summed = [c for c in columns if c.bounds is not None]
         placed = [(row, [atom(c, row[c.name]) for c in columns]) for row in rows]
-        self.kept = [(row, atoms) for row, atoms in placed if None not in atoms]
+        own = {id(row): atoms for row, atoms in placed if None not in atoms}
+        there = kept_of([row for row in rows if id(row) in own], unit or Unit())
+        self.kept = [(row, own[id(row)]) for row in there]
         self.units = [{c.name: units(c, row[c.name]) for c in summed} for row, _ in self.kept]
 
     def scan(self, scan: Scan) -> Exact:
-        size = len(cells(self.domain, scan.axes))
+        size = prod(len(axis.groups(self.domain)) for axis in scan.axes)
         exact = Exact(
             [0] * size, {c: [0] * size for c in scan.columns}, {c: [0] * size for c in scan.sums}
         )
@@ -383,8 +364,11 @@ class Reference:
                 column = columns[axis.column]
                 at = atoms[axis.column]
                 assert at is not None
-                number = group(column, axis.level, at)
-                cell = cell * len(column.groups(axis.level)) + number
+                if axis.starts is None:
+                    number, size = group(column, axis.level, at), len(column.groups(axis.level))
+                else:
+                    number, size = bisect_right(axis.starts, at) - 1, len(axis.starts)
+                cell = cell * size + number
             exact.rows[cell] += 1
             for name in scan.columns:
                 i = self.domain.names.index(name)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from defray.core.column import Column
+from defray.core.contract import Unit
 from defray.core.domain import Domain
 from defray.core.intervals import single
 from defray.core.shapes import Anything, Values, Whole
@@ -29,6 +30,7 @@ from defray.simulate.run import Budget
 from defray.simulate.tables import from_truths, synthetic
 from defray.simulate.workload import Workload
 from tests.contract import nasty
+from tests.contract.sources import CsvUnderTest
 from tests.contract.test_source_contract import scans
 
 RAW = {"integer": int, "float": float, "date": int, "timestamp": int}
@@ -70,8 +72,7 @@ def both(
     domain = nasty.domain(request.param)
     made = synthetic(domain, 500, seed=3, weights=every_atom(domain))
     folder = tmp_path_factory.mktemp("made")
-    spec = nasty.write("csv", folder, raw_rows(made))
-    read = DuckDBSource(nasty.contract("csv", folder, spec, domain), b"k" * 32)
+    read = CsvUnderTest(folder, raw_rows(made)).open(domain, Unit())
     yield made, read
     read.close()
 

@@ -94,15 +94,11 @@ class Dialect(ABC):
     def in_units(
         self, x: str, up: float, down: float, low: float | None, high: float | None
     ) -> str:
-        """The double ``x * up / down`` for whole ``up`` and ``down``.  Where it is to be clipped to
-        ``low`` or ``high`` afterwards, it may be anything beyond that end instead; and any number that is
-        rounded to 0 for 0."""
+        """The double ``x * up / down`` (``up`` and ``down`` are whole) to the nearest whole one, halves
+        away from zero.  Where ``low`` or ``high`` is given the result is clipped to it afterwards, so that
+        anything beyond that end will do for what lies there."""
         times = f"{x} * {self.double(up)}" if up != 1 else x
-        return f"{times} / {self.double(down)}" if down != 1 else times
-
-    def round(self, x: str) -> str:
-        """The double ``x`` to the nearest whole one, halves away from zero."""
-        return f"round({x})"
+        return f"round({times} / {self.double(down)})" if down != 1 else f"round({times})"
 
     def total(self, x: str, largest: int) -> str:
         """The sum of integers of at most ``largest`` in size, which never overflows."""
@@ -166,10 +162,6 @@ class Dialect(ABC):
     def bytewise(self, text: str) -> str:
         """A text to be ordered by its bytes."""
         return text
-
-    @abstractmethod
-    def hash(self, x: str) -> str:
-        """A hash of 63 bits or fewer, from 0 on: the same for the same value, within one statement."""
 
     def joined(
         self, query: str, other: str, key: str, *, there: bool

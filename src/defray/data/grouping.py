@@ -161,7 +161,7 @@ def _whole_key(normal: Normal, line: ExactLine, shape: Whole, allowed: Atoms) ->
     x = normal.x
     if low - margin > line.low:
         x = f"greatest({x}, {line.sql(low - margin, d)})"
-    if high + margin < line.high:
+    if high + margin < line.high or line.nan:
         x = f"least({x}, {line.sql(high + margin, d)})"
     flag = _flag(normal, allowed)
 

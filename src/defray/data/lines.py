@@ -18,7 +18,7 @@ import math
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -33,13 +33,15 @@ ENDLESS = 2**200
 @dataclass(frozen=True, slots=True)
 class ExactLine:
     """Points are whole numbers n, the value is ``n / 10**places`` (days for dates, µs for timestamps).
-    ``low`` and ``high`` are the ends of the physical type."""
+    ``low`` and ``high`` are the ends of the physical type; ``nan``: it also knows NaN, above ``high``, which
+    is as NULL."""
 
     name: Literal["integer", "decimal", "date", "timestamp"]
     places: int = 0
     digits: int = 38
     low: int = -ENDLESS
     high: int = ENDLESS
+    nan: bool = False
 
     @property
     def scale(self) -> int:
@@ -102,6 +104,7 @@ class FloatLine:
     """Points are floats, ±inf included, NaN not.  ``single`` for 32-bit columns."""
 
     single: bool = False
+    nan: ClassVar[bool] = True
 
     @property
     def low(self) -> float:

@@ -166,7 +166,7 @@ def _float_units(
     at_least = float(low) if ends[0] < low else None
     at_most = float(high) if ends[1] > high else None
     clipped = _clip(
-        d.round(d.in_units(x, up, down, at_least, at_most)),
+        d.in_units(x, up, down, at_least, at_most),
         None if at_least is None else d.double(at_least),
         None if at_most is None else d.double(at_most),
     )

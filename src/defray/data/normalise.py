@@ -80,13 +80,15 @@ class Normal:
     @property
     def is_value(self) -> str:
         """Not NULL and not NaN (which sorts above infinity)."""
-        if isinstance(self.line, FloatLine):
-            return f"{self.x} <= {self.line.sql(math.inf, self.dialect)}"
+        line = self.line
+        if line is not None and line.nan:
+            last = math.inf if isinstance(line, FloatLine) else line.high
+            return f"{self.x} <= {line.sql(last, self.dialect)}"
         return f"{self.x} IS NOT NULL"
 
     @property
     def is_null(self) -> str:
-        if isinstance(self.line, FloatLine):
+        if self.line is not None and self.line.nan:
             return f"({self.is_value}) IS NOT TRUE"
         return f"{self.x} IS NULL"
 
@@ -113,7 +115,7 @@ class Normal:
                 continue
             low, high = line.sql(a, self.dialect), line.sql(b, self.dialect)
             at_low = a == (-math.inf if isinstance(line, FloatLine) else line.low)
-            at_high = not isinstance(line, FloatLine) and b == line.high
+            at_high = not line.nan and b == line.high
             if at_low and at_high:
                 part = self.is_value
             elif at_low:

@@ -33,9 +33,14 @@ def message(fields: Sequence[str]) -> str:
 
 def hmac_sha256(secret: bytes, text: str, dialect: Dialect) -> str:
     """HMAC-SHA256 (RFC 2104) of an SQL text, as SQL."""
+    return dialect.hmac_sha256(*pads(secret), text)
+
+
+def pads(secret: bytes) -> tuple[bytes, bytes]:
+    """What the outer and the inner hash begin with."""
     key = (secret if len(secret) <= BLOCK else hashlib.sha256(secret).digest()).ljust(BLOCK, b"\0")
-    inner, outer = (bytes(b ^ pad for b in key) for pad in (0x36, 0x5C))
-    return dialect.hmac_sha256(outer, inner, text)
+    outer, inner = (bytes(b ^ pad for b in key) for pad in (0x5C, 0x36))
+    return outer, inner
 
 
 def kept_rows(
@@ -49,20 +54,19 @@ def kept_rows(
     content: Sequence[Raw],
     values: Sequence[str],
     keep: Sequence[str],
-    part: int = 0,
-    parts: int = 1,
+    among: str | None = None,
 ) -> str:
     """A SELECT of ``values`` (``expr AS name``) over the kept rows of ``relation``.  ``keep`` are the
-    conditions of rows that belong to the table, over the names of ``values``.  ``part`` of ``parts``
-    takes every so-manieth unit only, to bound the memory."""
+    conditions of rows that belong to the table, over the names of ``values``.  ``among``
+    is a condition on units, to take a part of them only."""
     names = ", ".join(v.rsplit(" AS ", 1)[1] for v in values)
     whole = message([field(c, dialect) for c in content])
     hashed = [field(c, dialect) for c in (unit_column, *row_key)] + ([] if row_key else [whole])
     mine = ", ".join([*values, f"{unit_column.x} AS unit_"])
     full = f"{mine}, {message(hashed)} AS hashed_, {whole} AS content_"
     present = f"FROM {relation} WHERE {unit_column.present}"
-    if parts > 1:
-        present += f" AND {dialect.hash(unit_column.x)} % {int(parts)} = {int(part)}"
+    if among is not None:
+        present += f" AND {among}"
     mac = hmac_sha256(secret, "hashed_", dialect)
     order = f"{mac}, {dialect.bytewise('content_')}" if row_key else mac
     rows = f"SELECT {mine} {present}"

@@ -81,8 +81,5 @@ class DuckDBDialect(Dialect):
         inside = f"unhex(sha256(unhex('{inner.hex()}') || encode({text})))"
         return f"sha256(unhex('{outer.hex()}') || {inside})"
 
-    def hash(self, x: str) -> str:
-        return f"hash({x})"
-
 
 DUCKDB = DuckDBDialect()

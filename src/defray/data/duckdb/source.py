@@ -200,8 +200,7 @@ class DuckDBSource:
                     content=raws,
                     values=values,
                     keep=[n.keep for n in normals if n.keep is not None],
-                    part=part,
-                    parts=parts,
+                    among=f"hash({of_unit.x}) % {parts} = {part}" if parts > 1 else None,
                 )
 
             truncated = kept

@@ -1,0 +1,166 @@
+"""The sources that the contract is tried on.  One more source is one more class in SOURCES."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from defray.core.contract import Contract, SourceSpec, Unit
+from defray.core.dates import EPOCH, MICROSECOND
+from defray.core.domain import Domain
+from defray.data.duckdb.source import DuckDBSource
+from defray.data.source import Source
+from tests.contract.nasty import POOLS, SECRET, UNITS
+
+Rows = Sequence[Mapping[str, Any]]
+COLUMNS: Final = (*POOLS, *UNITS, "visit", "mark")
+
+
+class SourceUnderTest(Protocol):
+    """A table that holds ``rows`` (of :mod:`tests.contract.nasty`), made in ``folder`` or elsewhere, and
+    sources that read it."""
+
+    trims: bool
+    """Whether blanks around a text are no part of it."""
+
+    def __init__(self, folder: Path, rows: Rows) -> None: ...
+
+    def open(self, domain: Domain, unit: Unit) -> Source: ...
+
+
+class _Files:
+    trims = False
+
+    def __init__(self, folder: Path, rows: Rows) -> None:
+        self.folder = folder
+        self.spec = self.write(rows)
+
+    def write(self, rows: Rows) -> SourceSpec:
+        raise NotImplementedError
+
+    def open(self, domain: Domain, unit: Unit) -> DuckDBSource:
+        made = Contract("people", Fraction(1), unit, self.spec, domain, self.folder)
+        return DuckDBSource(made, SECRET)
+
+
+class CsvUnderTest(_Files):
+    trims = True
+
+    def write(self, rows: Rows) -> SourceSpec:
+        with (self.folder / "people.csv").open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.writer(stream, lineterminator="\n")
+            writer.writerow(COLUMNS)
+            for i, row in enumerate(rows):
+                writer.writerow([as_text(name, row.get(name), i) for name in COLUMNS])
+        return SourceSpec("csv", "people.csv", options={"null": ["\\N"]})
+
+
+class ParquetUnderTest(_Files):
+    def write(self, rows: Rows) -> SourceSpec:
+        pq.write_table(arrow(rows), self.folder / "people.parquet", row_group_size=100)
+        return SourceSpec("parquet", "people.parquet")
+
+
+class ManyParquetUnderTest(_Files):
+    """Several files, whose columns stand in different orders."""
+
+    def write(self, rows: Rows) -> SourceSpec:
+        (self.folder / "part").mkdir()
+        pq.write_table(arrow(rows[:100]), self.folder / "part" / "b.parquet")
+        turned = arrow(rows[100:]).select(list(reversed(COLUMNS)))
+        pq.write_table(turned, self.folder / "part" / "a.parquet")
+        return SourceSpec("parquet", "part/*.parquet")
+
+
+class DuckDBUnderTest(_Files):
+    def write(self, rows: Rows) -> SourceSpec:
+        plain = [(n, pa.string() if pa.types.is_dictionary(t) else t) for n, t in PHYSICAL.items()]
+        base = arrow(rows).cast(pa.schema(plain))
+        listed = ", ".join(
+            "'" + v.replace("'", "''") + "'"
+            for v in dict.fromkeys(POOLS['Text "More"'])
+            if v is not None
+        )
+        with duckdb.connect(str(self.folder / "people.duckdb")) as connection:
+            connection.register("base", base)
+            connection.execute(
+                f"CREATE TABLE people AS SELECT * REPLACE (CAST(huge AS HUGEINT) AS huge,"
+                f' CAST("Text ""More""" AS ENUM({listed})) AS "Text ""More""") FROM base'
+            )
+        return SourceSpec("duckdb", "people.duckdb", "people")
+
+
+SOURCES: Final[Mapping[str, type[SourceUnderTest]]] = {
+    "csv": CsvUnderTest,
+    "parquet": ParquetUnderTest,
+    "glob": ManyParquetUnderTest,
+    "duckdb": DuckDBUnderTest,
+}
+
+# -- the rows as files hold them ------------------------------------------------------------------
+
+PHYSICAL: Final[Mapping[str, pa.DataType]] = {
+    "age": pa.int32(), "any": pa.float64(), "at": pa.timestamp("us", tz="Europe/Paris"),
+    "bins": pa.float64(), "cuts": pa.float64(), "day": pa.date32(), "First.Third": pa.float64(),
+    "flag": pa.bool_(), "flag_true": pa.int8(), "gone": pa.int64(), "grade": pa.uint8(),
+    "huge": pa.decimal128(38, 0), "local": pa.timestamp("us"), "long": pa.int64(), "old": pa.date32(),
+    "price": pa.decimal128(10, 2), "single": pa.float32(), "text": pa.string(),
+    'Text "More"': pa.dictionary(pa.int32(), pa.string()), "whole": pa.float64(),
+    "person": pa.int64(), "Name": pa.string(), "visit": pa.int32(), "mark": pa.string(),
+}  # fmt: skip
+
+
+def arrow(rows: Rows) -> pa.Table:
+    columns = {}
+    for name in COLUMNS:
+        values = [row.get(name) for row in rows]
+        if name == "flag_true":
+            values = [None if v is None else int(v) for v in values]
+        if name == "huge":
+            values = [None if v is None else Decimal(v) for v in values]
+        if name == "price":
+            values = [None if v is None else v.quantize(Decimal("0.01")) for v in values]
+        columns[name] = pa.array(values, PHYSICAL[name])
+    return pa.table(columns)
+
+
+CYCLE = 146_097
+"""Days of 400 years."""
+
+
+def moment(micros: int) -> str:
+    """``YYYY-MM-DD HH:MM:SS[.ffffff]``, of years beyond 9999 too."""
+    day = 86_400 * 10**6
+    cycles = max(0, micros // (CYCLE * day) - 10)
+    shown = str(EPOCH + (micros - cycles * CYCLE * day) * MICROSECOND)
+    return f"{int(shown[:4]) + 400 * cycles:04d}{shown[4:]}"
+
+
+def as_text(name: str, value: Any, i: int) -> str:
+    """One of the spellings that mean the value."""
+    if value is None:
+        texts = ("text", 'Text "More"', *UNITS, "mark")
+        return "\\N" if i % 2 or name in texts else ("oops" if i % 4 else "")
+    if name in ("day", "old"):
+        return moment(value * 86_400 * 10**6)[:-9]
+    if name == "local":
+        return moment(value)
+    if name == "at":
+        hours = i % 3
+        later = dt.timedelta(hours=hours) // MICROSECOND
+        zone = f"+0{hours}:00" if hours else ""
+        return f"{moment(value + later)}{zone}"
+    if name.startswith("flag"):
+        return (("false", "0", "F"), ("true", "1", "T"))[value][i % 3]
+    if isinstance(value, float):
+        return f" {value!r} " if i % 2 else repr(value)
+    return str(value)
