@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import duckdb
+import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -18,8 +19,10 @@ from defray.core.contract import Contract, SourceSpec, Unit
 from defray.core.dates import EPOCH, MICROSECOND
 from defray.core.domain import Domain
 from defray.data.duckdb.source import DuckDBSource
+from defray.data.postgresql.source import PostgresSource
 from defray.data.source import Source
 from tests.contract.nasty import POOLS, SECRET, UNITS
+from tests.postgresql.server import new_schema, the_server
 
 Rows = Sequence[Mapping[str, Any]]
 COLUMNS: Final = (*POOLS, *UNITS, "visit", "mark")
@@ -99,13 +102,6 @@ class DuckDBUnderTest(_Files):
         return SourceSpec("duckdb", "people.duckdb", "people")
 
 
-SOURCES: Final[Mapping[str, type[SourceUnderTest]]] = {
-    "csv": CsvUnderTest,
-    "parquet": ParquetUnderTest,
-    "glob": ManyParquetUnderTest,
-    "duckdb": DuckDBUnderTest,
-}
-
 # -- the rows as files hold them ------------------------------------------------------------------
 
 PHYSICAL: Final[Mapping[str, pa.DataType]] = {
@@ -131,6 +127,19 @@ def arrow(rows: Rows) -> pa.Table:
             values = [None if v is None else v.quantize(Decimal("0.01")) for v in values]
         columns[name] = pa.array(values, PHYSICAL[name])
     return pa.table(columns)
+
+
+POSTGRESQL: Final[Mapping[str, str]] = {
+    "age": "integer", "any": "float8", "at": "timestamptz", "bins": "float8", "cuts": "float8",
+    "day": "date", "First.Third": "float8", "flag": "boolean", "flag_true": "smallint", "gone": "bigint",
+    "grade": "numeric", "huge": "numeric(38,0)", "local": "timestamp", "long": "bigint", "old": "date",
+    "price": "numeric(10,2)", "single": "float4", "text": "text", 'Text "More"': "varchar(20)",
+    "whole": "float8", "person": "bigint", "Name": "text", "visit": "integer", "mark": "text",
+}  # fmt: skip
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 CYCLE = 146_097
@@ -164,3 +173,51 @@ def as_text(name: str, value: Any, i: int) -> str:
     if isinstance(value, float):
         return f" {value!r} " if i % 2 else repr(value)
     return str(value)
+
+
+class PostgresUnderTest:
+    """Column types that other databases do not have stand in for the plain ones."""
+
+    trims = False
+
+    def __init__(self, folder: Path, rows: Rows) -> None:
+        self.server = the_server()
+        self.table = f"Data.{new_schema()}"
+        columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in POSTGRESQL.items())
+        self.server.sql(
+            f"CREATE TABLE public.{quoted(self.table)} ({columns});"
+            f" GRANT SELECT ON public.{quoted(self.table)} TO {self.server.SERVICE}"
+        )
+        with psycopg.connect(self.server.dsn("postgres"), autocommit=True) as connection:
+            self.fill(connection, rows)
+
+    def fill(self, connection: psycopg.Connection[Any], rows: Rows) -> None:
+        copy = f"COPY public.{quoted(self.table)} FROM STDIN"
+        with connection.cursor().copy(copy.encode()) as copying:
+            for row in rows:
+                copying.write_row([self.stored(name, row.get(name)) for name in POSTGRESQL])
+
+    def stored(self, name: str, value: Any) -> Any:
+        if value is None:
+            return None
+        if name in ("day", "old"):
+            return moment(value * 86_400 * 10**6)[:-9]
+        if name in ("at", "local"):
+            return moment(value) + ("+00" if name == "at" else "")
+        if name == "flag_true":
+            return int(value)
+        return repr(value) if isinstance(value, float) else value
+
+    def open(self, domain: Domain, unit: Unit) -> Source:
+        spec = SourceSpec("postgresql", None, f"public.{quoted(self.table)}", data_version="1")
+        made = Contract("people", Fraction(1), unit, spec, domain, Path("/"))
+        return PostgresSource(made, self.server.dsn(self.server.SERVICE), SECRET)
+
+
+SOURCES: Final[Mapping[str, type[SourceUnderTest]]] = {
+    "csv": CsvUnderTest,
+    "parquet": ParquetUnderTest,
+    "glob": ManyParquetUnderTest,
+    "duckdb": DuckDBUnderTest,
+    "postgresql": PostgresUnderTest,
+}

@@ -160,7 +160,7 @@ def test_every_single_atom_of_every_column_by_its_own_groups(table: Fixture) -> 
         for atoms in [*odd, 0, column.proper - 1]:
             alone = table.regions.where(i, intervals.single(atoms))
             for region in (alone, table.regions.negate(alone)):
-                for level in column.levels:
+                for level in {*column.levels[:1], *column.levels[-1:]}:
                     table.agree(Scan(region, (Axis(i, level),)))
 
 

@@ -51,7 +51,7 @@ class SourceSpec:
     """Where the table is.  ``path`` may be a glob; relative paths are relative to the contract file.
     ``options`` are the ``csv.*`` keys."""
 
-    kind: Literal["csv", "parquet", "duckdb", "postgres", "spark"]
+    kind: Literal["csv", "parquet", "duckdb", "postgresql", "spark"]
     path: str | None = None
     table: str | None = None
     dsn: str | None = None

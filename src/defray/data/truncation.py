@@ -71,14 +71,14 @@ def kept_rows(
     order = f"{mac}, {dialect.bytewise('content_')}" if row_key else mac
     rows = f"SELECT {mine} {present}"
     light, alone = dialect.joined(rows, "heavy_", "unit_", there=False)
-    heavy, among = dialect.joined(f"SELECT {full} {present}", "heavy_", "unit_", there=True)
+    heavy, those = dialect.joined(f"SELECT {full} {present}", "heavy_", "unit_", there=True)
 
     def where(conditions: Sequence[str]) -> str:
         return f" WHERE {' AND '.join(f'({c})' for c in conditions)}" if conditions else ""
 
     ranked = (
         f"SELECT {names}, row_number() OVER (PARTITION BY unit_ ORDER BY {order}) AS place_"
-        f" FROM {heavy}{where((*among, *keep))}"
+        f" FROM {heavy}{where((*those, *keep))}"
     )
     return (
         f"WITH heavy_ AS {dialect.with_twice}"

@@ -1,0 +1,1 @@
+"""The source of tables in a PostgreSQL database."""
