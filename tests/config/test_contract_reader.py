@@ -334,13 +334,22 @@ SOURCE_MISTAKES = [
     ({"kind": None}, "source.kind", "missing", 'kind = "csv"'),
     ({"kind": '"parket"'}, "source.kind", "no kind", '"parquet"'),
     ({"kind": '"excel"'}, "source.kind", "no kind", "csv, parquet, duckdb"),
-    ({"kind": '"postgres"', "path": None, "dsn": '"x"'}, "source.kind", "not available", "csv"),
+    ({"kind": '"postgres"'}, "source.kind", "no kind", '"postgresql"'),
+    ({"kind": '"postgresql"', "path": None, "data_version": '"1"'}, "source.table", "missing", "table ="),
+    ({"kind": '"postgresql"', "path": None, "table": '"x"'}, "source.data_version", "missing", "change it"),
+    ({"kind": '"postgresql"', "table": '"x"', "data_version": '"1"'}, "source.path", "apply", "remove"),
+    ({"kind": '"postgresql"', "path": None, "table": '"a.b.c"', "data_version": '"1"'}, "source.table",
+     "cannot be read", "double quotes"),
+    ({"kind": '"postgresql"', "path": None, "table": '"x"', "data_version": '"1"', "csv": "{}"},
+     "source.csv", "does not apply", "remove"),
+    ({"kind": '"postgresql"', "path": None, "table": '"x"', "data_version": '"1"',
+      "dsn": '"postgresql://me:hunter2@db/x"'}, "source.dsn", "password", "DEFRAY_SOURCE_DSN"),
     ({"kind": '"spark"', "path": None, "table": '"x"'}, "source.kind", "not available", "csv"),
     ({"path": None}, "source.path", "missing", "path ="),
     ({"path": '""'}, "source.path", "empty", "path ="),
     ({"path": "1"}, "source.path", "1 is not a string", "path ="),
     ({"kind": '"duckdb"'}, "source.table", "missing", "table ="),
-    ({"dsn": '"x"'}, "source.dsn", "not available", "path"),
+    ({"dsn": '"x"'}, "source.dsn", "does not apply", "path"),
     ({"pth": '"x"'}, "source.pth", "no key", "path"),
     ({"data_version": "2"}, "source.data_version", "2 is not a string", "data_version ="),
     ({"csv": "3"}, "source.csv", "3 is not a table", "[source.csv]"),
@@ -368,6 +377,14 @@ def test_a_mistake_of_the_source(changes, key, message, cure):
     assert problem.line >= 4
     assert message in problem.message
     assert cure in problem.cure
+
+
+def test_a_table_on_a_server():
+    changes = {"kind": '"postgresql"', "path": None, "table": '"Data.\\"My.Table\\""',
+               "data_version": '"7"', "dsn": '"service=x"'}  # fmt: skip
+    contract = parse(contract_text(source=changes))
+    expected = SourceSpec("postgresql", None, 'Data."My.Table"', "service=x", "7")
+    assert contract.source == expected
 
 
 COLUMN_MISTAKES = [

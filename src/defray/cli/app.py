@@ -159,12 +159,19 @@ def tell(document: dict[str, Any], in_words: Callable[[dict[str, Any]], None]) -
 
 @app.command(group=curating)
 def init(
-    file: Annotated[Path, Parameter(help="A CSV, Parquet or DuckDB file, or a glob in quotes.")],
+    file: Annotated[
+        str,
+        Parameter(
+            help="A CSV, Parquet or DuckDB file, a glob in quotes, or the dsn of a PostgreSQL database."
+        ),
+    ],
     *,
     peek: Annotated[
         bool, Parameter(negative="", help="Fill the domains from the rows, which leaks them.")
     ] = False,
-    table: Annotated[str | None, Parameter(help="The table inside a DuckDB file.")] = None,
+    table: Annotated[
+        str | None, Parameter(help="The table inside a DuckDB file or a database.")
+    ] = None,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write.")] = Path(
         DEFAULT_CONTRACT
     ),
@@ -173,9 +180,18 @@ def init(
 ) -> None:
     """Draft a contract for a data file, from names and types only."""
     from defray.cli.drafts import place_beside, write_draft
-    from defray.config.draft import draft
+    from defray.config.draft import draft, draft_table
+    from defray.config.server import is_dsn
 
-    write_draft(output, draft(place_beside(file, output), peek=peek, table=table), force=force)
+    if is_dsn(file):
+        if peek:
+            raise BadInput(
+                "--peek reads files only", hint="leave it out, and declare what is known publicly"
+            )
+        text = draft_table(file, table)
+    else:
+        text = draft(place_beside(Path(file), output), peek=peek, table=table)
+    write_draft(output, text, force=force)
     if json:
         show({"contract": str(output), "peeked": peek})
         return

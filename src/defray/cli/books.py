@@ -21,7 +21,14 @@ from defray.cli import screen
 from defray.cli.answers import label, new_table, plus_minus
 from defray.cli.numbers import percent, rho, shown
 from defray.cli.screen import say
-from defray.config.opening import ledger_exists, ledger_name, open_ledger, witness_path
+from defray.config.opening import (
+    ledger_exists,
+    ledger_name,
+    open_ledger,
+    probe_source,
+    source_name,
+    witness_path,
+)
 from defray.core.column import Column
 from defray.core.contract import RELATION, Contract
 from defray.core.numbers import show_number
@@ -128,6 +135,7 @@ def _standings(contract: Contract, ledger: Any) -> list[dict[str, Any]]:
 
 def terms_in_words(contract: Contract, delta: float | None) -> dict[str, Any]:
     """What a contract promises and allows, for machines."""
+    probe_source(contract)
     chosen = delta or contract.delta or EXAMPLE_DELTA
     return {
         "contract": str(contract.path),
@@ -139,19 +147,13 @@ def terms_in_words(contract: Contract, delta: float | None) -> dict[str, Any]:
         "horizon": contract.horizon,
         "unit": str(contract.unit),
         "relation": RELATION,
-        "source": {"kind": contract.source.kind, "where": _where(contract)},
+        "source": {"kind": contract.source.kind, "where": source_name(contract)},
         "ledger": {"path": ledger_name(contract), "exists": ledger_exists(contract)},
         "m_floor": None if contract.m_floor is None else float(contract.m_floor),
         "n_max": contract.n_max,
         "promises": promises_of(contract),
         "columns": [_column(c) for c in contract.domain.columns],
     }
-
-
-def _where(contract: Contract) -> str:
-    source = contract.source
-    place = str(contract.directory / source.path) if source.path else source.table or ""
-    return f"{place} table {source.table}" if source.path and source.table else place
 
 
 def _column(column: Column) -> dict[str, Any]:

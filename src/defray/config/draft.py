@@ -17,6 +17,7 @@ from defray.config.fields import is_name, toml_key, toml_string
 from defray.config.keys import key_at
 from defray.config.places import table_name
 from defray.config.schema import Found, names_and_types
+from defray.config.server import table_on_server
 from defray.core.contract import SourceSpec
 
 _EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -55,6 +56,14 @@ def draft(path: Path, *, peek: bool = False, table: str | None = None) -> str:
     return _text(found, blocks, peek=peek)
 
 
+def draft_table(dsn: str, table: str | None) -> str:
+    """The text of a contract file for a table in a PostgreSQL database, from names and types only.
+
+    Raises BadInput, MissingExtra or SourceUnavailable.
+    """
+    return _text(table_on_server(dsn, table), {}, peek=False)
+
+
 # -- writing -----------------------------------------------------------------------------------------
 
 _HEAD: Final = """\
@@ -84,7 +93,8 @@ _UNIT: Final = """
 
 def _text(found: Found, blocks: Mapping[str, str], *, peek: bool) -> str:
     spec = SourceSpec(found.kind, found.path, found.table)
-    parts = [_HEAD.format(what=toml_string(found.path)), _PEEKED if peek else ""]
+    what = found.path if found.kind != "postgresql" else found.table or ""
+    parts = [_HEAD.format(what=toml_string(what)), _PEEKED if peek else ""]
     parts.append(f"\nversion = 1\ntable = {toml_string(table_name(spec))}   # in SQL: FROM ...\n")
     parts.append(_BUDGET)
     parts.append("rho = 1.0   # choose\n" if peek else "# rho = 0.5\n")
@@ -104,10 +114,12 @@ def _source_text(found: Found) -> str:
         "",
         "[source]",
         f"kind = {toml_string(found.kind)}",
-        f"path = {toml_string(found.path)}",
+        f"{'dsn' if found.kind == 'postgresql' else 'path'} = {toml_string(found.path)}",
     ]
     if found.table is not None:
         lines.append(f"table = {toml_string(found.table)}")
+    if found.kind == "postgresql":
+        lines.append(f'data_version = "1"   # {key_at("source.data_version").meaning}')
     if found.kind == "csv":
         lines += ["", *(f"# {remark}" for remark in found.remarks), "[source.csv]"]
         lines += [f"{key} = {_value(value)}" for key, value in found.options.items()]

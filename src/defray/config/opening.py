@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from defray.config.reader import read_contract
+from defray.config.server import missing
 from defray.core.contract import Contract
 from defray.data.source import Source
 from defray.engine import Engine
@@ -19,6 +22,7 @@ from defray.standing import check_promises
 from defray.transcript import terms_of
 
 if TYPE_CHECKING:
+    from defray.data.postgresql.source import PostgresSource
     from defray.ledger.postgresql.address import Address
 
 
@@ -113,9 +117,49 @@ def ledger_exists(contract: Contract) -> bool:
 
 def open_source(contract: Contract, ledger: Ledger) -> Source:
     """The contract's data, to be read only; the ledger keys its fingerprint and may remember it."""
+    if contract.source.kind == "postgresql":
+        return _on_server(contract, ledger.secret, ledger.remembered, ledger.remember)
     from defray.data.duckdb.source import DuckDBSource
 
     return DuckDBSource(contract, ledger.secret, remember=ledger.remembered, memo=ledger.remember)
+
+
+def _on_server(
+    contract: Contract,
+    secret: bytes,
+    remember: Callable[[str], str | None] = lambda key: None,
+    memo: Callable[[str, str], None] = lambda key, text: None,
+) -> PostgresSource:
+    """Data in PostgreSQL: by ``DEFRAY_SOURCE_DSN`` where that is set, else as declared."""
+    try:
+        from defray.data.postgresql.source import PostgresSource
+    except ImportError:
+        raise missing() from None
+    dsn = os.environ.get("DEFRAY_SOURCE_DSN") or contract.source.dsn
+    if dsn is None:
+        raise BadInput(
+            "the database of the data is not named",
+            hint='add dsn = "postgresql://USER@HOST/DATABASE" to [source], or set DEFRAY_SOURCE_DSN',
+        )
+    return PostgresSource(contract, dsn, secret, remember=remember, memo=memo)
+
+
+def source_name(contract: Contract) -> str:
+    """Where the data is, for people: its file, or its address without user and password; and the table."""
+    spec = contract.source
+    if spec.kind == "postgresql":
+        with closing(_on_server(contract, b"")) as source:
+            return source.name
+    place = str(contract.directory / spec.path) if spec.path else spec.table or ""
+    return f"{place} table {spec.table}" if spec.path and spec.table else place
+
+
+def probe_source(contract: Contract) -> None:
+    """Ask a database whether its table can be read as declared; files are read with the first question.
+    Raises SourceUnavailable, BadInput or MissingExtra."""
+    if contract.source.kind == "postgresql":
+        with closing(_on_server(contract, b"")) as source:
+            source.probe()
 
 
 def _sampler() -> Sampler:

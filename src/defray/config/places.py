@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from defray.config.fields import Section, shown
+from defray.config.server import has_password
 from defray.core.contract import LedgerSpec, SourceSpec
+from defray.data.postgresql.names import parse_name
 
-_PASSWORD: Final = re.compile(
-    r"^\w+://[^/@?]*:[^/@?]*@|(^|[\s?&])(ssl)?password\s*=", re.IGNORECASE
-)
 _SCHEMA: Final = re.compile("(?!pg_)[a-z_][a-z0-9_]{0,62}")
 
 
@@ -25,14 +24,21 @@ def read_source(top: Section) -> SourceSpec:
     source = top.table("source", "source")
     if source is None:
         return nowhere
-    later = ("postgres", "spark")
-    synonyms = {"duck": "duckdb", "db": "duckdb", "tsv": "csv", "pq": "parquet", "sqlite": "duckdb"}
-    kind = source.choice("kind", ("csv", "parquet", "duckdb"), later=later, synonyms=synonyms)
+    later = ("spark",)
+    synonyms = {"duck": "duckdb", "db": "duckdb", "tsv": "csv", "pq": "parquet", "sqlite": "duckdb",
+                "postgres": "postgresql", "pg": "postgresql"}  # fmt: skip
+    kinds = ("csv", "parquet", "duckdb", "postgresql")
+    kind = source.choice("kind", kinds, later=later, synonyms=synonyms)
+    if kind == "postgresql":
+        return _table_on_server(source)
     path, table = source.text("path"), source.text("table")
     if "kind" not in source:
-        source.problem("kind", "the kind is missing", 'add kind = "csv", "parquet" or "duckdb"')
+        cure = 'add kind = "csv", "parquet", "duckdb" or "postgresql"'
+        source.problem("kind", "the kind is missing", cure)
     if source.data.get("kind") not in later:
-        source.reserved("dsn", "remove dsn; files are named by path")
+        if "dsn" in source:
+            cure = 'remove dsn, or write kind = "postgresql": files are named by path'
+            source.problem("dsn", f"dsn does not apply to {kind or 'files'}", cure)
         if "path" not in source:
             source.problem("path", "the path is missing", 'add path = "people.parquet"')
     if kind == "duckdb" and "table" not in source:
@@ -48,6 +54,29 @@ def read_source(top: Section) -> SourceSpec:
             source.problem("csv", f"csv does not apply to {kind}", "remove [source.csv]")
     version = source.text("data_version")
     return SourceSpec(cast(Any, kind or "csv"), path, table, None, version, options)
+
+
+def _table_on_server(source: Section) -> SourceSpec:
+    """A table in a PostgreSQL database.  Its dsn may come from the environment; a password has to."""
+    for key in ("path", "csv"):
+        if key in source:
+            source.problem(key, f"{key} does not apply to postgresql", f"remove {key}")
+    dsn, table = source.text("dsn"), source.text("table")
+    if dsn is not None and has_password(dsn):
+        cure = "take it out: it comes from PGPASSWORD, ~/.pgpass or DEFRAY_SOURCE_DSN"
+        source.problem("dsn", "a password does not belong into a contract", cure)
+        dsn = None
+    if "table" not in source:
+        source.problem("table", "the table is missing", 'add table = "public.people"')
+    elif table is not None and parse_name(table) is None:
+        cure = "write schema.name; a name with a dot or a quote in it stands in double quotes"
+        source.problem("table", f"{shown(table)} cannot be read as a table", cure)
+        table = None
+    if "data_version" not in source:
+        cure = 'add data_version = "1", and change it whenever the rows change'
+        source.problem("data_version", "the data_version is missing", cure)
+    version = source.text("data_version")
+    return SourceSpec("postgresql", None, table, dsn, version)
 
 
 def _csv(csv: Section) -> dict[str, Any]:
@@ -124,7 +153,7 @@ def _on_server(ledger: Section, source: SourceSpec, contract: Path) -> LedgerSpe
     if "path" in ledger:
         ledger.problem("path", "path does not apply to postgresql", "remove path")
     dsn, schema, witness = ledger.text("dsn"), ledger.text("schema"), ledger.text("witness")
-    if dsn is not None and _PASSWORD.search(dsn):
+    if dsn is not None and has_password(dsn):
         cure = "take it out: it comes from PGPASSWORD, ~/.pgpass or DEFRAY_LEDGER_DSN"
         ledger.problem("dsn", "a password does not belong into a contract", cure)
         dsn = None
@@ -145,7 +174,10 @@ def table_name(source: SourceSpec) -> str:
     >>> table_name(SourceSpec("csv", "data/2024 people.csv"))
     't_2024_people'
     """
-    name = source.table.rpartition(".")[2] if source.table else _stem(source.path or "")
+    if source.kind == "postgresql":
+        name = (parse_name(source.table or "") or ("", "data"))[1]
+    else:
+        name = source.table.rpartition(".")[2] if source.table else _stem(source.path or "")
     name = re.sub(r"\W+", "_", name).strip("_")
     if name[:1].isdigit():
         name = f"t_{name}"

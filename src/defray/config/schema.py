@@ -40,10 +40,10 @@ _TYPES: Final[tuple[tuple[str, Kind], ...]] = (
 
 @dataclass(frozen=True)
 class Found:
-    """What a file says about itself: columns by name and type (None: unknown to the file, ``""``: a
+    """What data says about itself: columns by name and type (None: unknown to the file, ``""``: a
     type that Defray cannot ask about), and how it is to be read."""
 
-    kind: FileKind
+    kind: FileKind | Literal["postgresql"]
     path: str
     columns: Mapping[str, str | None]
     table: str | None = None

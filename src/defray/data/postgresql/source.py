@@ -28,8 +28,9 @@ from defray.data.physical import Raw, normal, pick
 from defray.data.postgresql.connections import Connections, Transaction
 from defray.data.postgresql.dialect import POSTGRESQL
 from defray.data.postgresql.drift import Drift, stamp
+from defray.data.postgresql.names import parse_name
 from defray.data.postgresql.reading import read
-from defray.data.postgresql.table import Table, find, parse_name
+from defray.data.postgresql.table import Table, find
 from defray.data.source import Control, Exact, Scan
 from defray.data.statement import statement
 from defray.data.truncation import kept_rows, pads
@@ -85,6 +86,11 @@ class PostgresSource:
         self._drift = Drift(self._version, table, secret, remember, memo)
         _sources.add(self)
 
+    @property
+    def name(self) -> str:
+        """The database and the table, without user and password."""
+        return f"{self._connections.name} table {self._schema}.{self._name}"
+
     def fingerprint(self) -> str:
         """Of the kind, the table's name and the declared version.  Where the database is does not count, and
         it is not asked."""
@@ -115,6 +121,11 @@ class PostgresSource:
         with self._connections.reading() as transaction:
             self._drift.check(stamp(transaction, table.oid))
         return exact
+
+    def probe(self) -> None:
+        """Raises SourceUnavailable where a scan would, for whatever can be told without the rows."""
+        with self._connections.reading() as transaction:
+            self._form(self._find(transaction))
 
     def sql_of(self, scan: Scan) -> tuple[str, tuple[bytes, ...]]:
         """The statement of a scan and its parameters, for benchmarks and tests: they hold the secret where

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -12,8 +11,6 @@ from defray.data.postgresql.connections import Transaction
 from defray.data.postgresql.dialect import POSTGRESQL
 from defray.data.postgresql.reading import raw
 from defray.errors import SourceUnavailable
-
-_PART: Final = r'"(?:[^"]|"")+"|[^".]+'
 
 _TABLE: Final = """
 SELECT c.oid, c.relname, n.nspname,
@@ -52,22 +49,6 @@ class Table:
     relation: str
     columns: Mapping[str, Raw]
     hidden: frozenset[str]
-
-
-def parse_name(name: str) -> tuple[str, str] | None:
-    """The schema (``public`` where none is named) and the table; a part with a dot or a quote in it stands in
-    double quotes.  None where it cannot be read.
-
-    >>> parse_name("people"), parse_name('Survey."My.Table"')
-    (('public', 'people'), ('Survey', 'My.Table'))
-    """
-    if not re.fullmatch(rf"(?:{_PART})(?:\.(?:{_PART}))?", name):
-        return None
-    parts = [
-        part[1:-1].replace('""', '"') if part.startswith('"') else part
-        for part in re.findall(_PART, name)
-    ]
-    return (parts[0], parts[1]) if len(parts) == 2 else ("public", parts[0])
 
 
 def find(transaction: Transaction, schema: str, name: str, database: str) -> Table:

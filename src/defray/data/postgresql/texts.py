@@ -16,7 +16,7 @@ from typing import Final
 _SPACE: Final = r"[ \t\n\r\f\v]*"
 _WHOLE: Final = "[0-9]+(?:_[0-9]+)*"
 _NUMBER: Final = (
-    rf"^{_SPACE}[+-]?(?:{_WHOLE}\.?(?:{_WHOLE})?|\.{_WHOLE})(?:[eE][+-]?[0-9]{{1,4}})?{_SPACE}$"
+    rf"^{_SPACE}[+-]?(?:{_WHOLE}\.?(?:{_WHOLE})?|\.{_WHOLE})(?:[eE][+-]?0*[0-9]{{1,4}})?{_SPACE}$"
 )
 _INFINITE: Final = rf"^{_SPACE}[+-]?[iI][nN][fF](?:[iI][nN][iI][tT][yY])?{_SPACE}$"
 _DAY: Final = "([0-9]{1,6})[-/]([0-9]{1,2})[-/]([0-9]{1,2})"
@@ -68,8 +68,10 @@ _SAME: Final = f"extract(month FROM {_MADE}) = CAST(mo AS integer)"
 
 
 def date(x: str) -> str:
-    """The day that a text names, with or without a time; NULL where there is none."""
-    return f"CAST({timestamp(x)} AS date)"
+    """The day that a text names, with or without a time; NULL where there is none.  Infinity is a day outside
+    of every domain."""
+    endless = f"CASE WHEN {x} ~ '{_INFINITE.replace('[+-]', '-')}' THEN DATE 'infinity'"
+    return f"{endless} ELSE CAST({timestamp(x)} AS date) END"
 
 
 def timestamp(x: str) -> str:

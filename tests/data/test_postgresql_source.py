@@ -1,0 +1,567 @@
+"""A table in a PostgreSQL database: found, read with few rights, silent about its backend, and stoppable."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from defray.core.column import Column
+from defray.core.contract import Contract, SourceSpec, Unit
+from defray.core.domain import Domain
+from defray.core.shapes import Grid, Values, Whole
+from defray.data.postgresql.source import PostgresSource
+from defray.data.source import Control, Scan
+from defray.errors import Cancelled, DefrayError, SourceChanged, SourceUnavailable
+from defray.query.descriptor import Axis
+from defray.query.region import EVERYWHERE, Regions
+from tests.data.people import AGE, SECRET, SEX
+from tests.ledger.forks import in_child
+from tests.postgresql.server import Server, new_schema, new_server, the_server
+
+ALL = Scan(EVERYWHERE)
+BY_AGE, BY_SEX = Scan(EVERYWHERE, (Axis(0),)), Scan(EVERYWHERE, (Axis(1),))
+SMALL = "SELECT i AS age, CASE WHEN i % 2 = 0 THEN 'F' ELSE 'M' END AS sex FROM generate_series(0, 99) t(i)"
+HIDDEN = "Jane Doe"
+
+
+@pytest.fixture
+def server() -> Server:
+    return the_server()
+
+
+@pytest.fixture
+def schema(server: Server) -> Iterator[str]:
+    """A new schema that the role of the service may use."""
+    name = new_schema()
+    server.sql(
+        f"CREATE SCHEMA {name}; GRANT USAGE ON SCHEMA {name} TO {server.SERVICE};"
+        f" ALTER DEFAULT PRIVILEGES IN SCHEMA {name} GRANT SELECT ON TABLES TO {server.SERVICE}"
+    )
+    yield name
+    server.sql(f"DROP SCHEMA {name} CASCADE")
+
+
+def opened(
+    server: Server,
+    table: str,
+    *columns: Column,
+    unit: Unit | None = None,
+    version: str = "1",
+    memory: dict[str, str] | None = None,
+    dsn: str | None = None,
+) -> PostgresSource:
+    memory = {} if memory is None else memory
+    domain = Domain(tuple(sorted(columns or (AGE, SEX), key=lambda c: c.name)))
+    spec = SourceSpec("postgresql", None, table, data_version=version)
+    made = Contract("people", Fraction(1), unit or Unit(), spec, domain, Path("/"))
+    return PostgresSource(
+        made,
+        dsn or server.dsn(server.SERVICE),
+        SECRET,
+        remember=memory.get,
+        memo=memory.__setitem__,
+    )
+
+
+def make(server: Server, schema: str, select: str = SMALL, kind: str = "TABLE") -> str:
+    server.sql(f"CREATE {kind} {schema}.people AS {select}")
+    return f"{schema}.people"
+
+
+def silent(error: DefrayError, *words: str) -> None:
+    """Neither the error nor anything chained to it holds the words."""
+    assert error.__cause__ is None
+    assert error.__context__ is None
+    printed = "".join(traceback.format_exception(error)) + repr(error.to_dict()) + repr(error.args)
+    assert not [w for w in words if w in printed]
+
+
+# -- names and rights -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("made", "named"),
+    [
+        ("people", "people"),
+        ('"People"', "People"),
+        ("people", "People"),
+        ('"My.Table"', '"My.Table"'),
+        ('"say ""hi"""', '"say ""hi"""'),
+        ('"a b; DROP"', "a b; DROP"),
+    ],
+)
+def test_a_table_is_found_by_its_name(server: Server, schema: str, made: str, named: str) -> None:
+    server.sql(f"CREATE TABLE {schema}.{made} AS {SMALL}")
+    source = opened(server, f"{schema}.{named}")
+    assert source.scan(ALL).rows == [100]
+    source.close()
+
+
+def test_a_missing_table_or_column_is_named(server: Server, schema: str) -> None:
+    with pytest.raises(SourceUnavailable, match=f"no table people in the schema {schema}") as found:
+        opened(server, f"{schema}.people").scan(ALL)
+    silent(found.value)
+    make(server, schema, "SELECT 1 AS age, 'F' AS gender")
+    with pytest.raises(SourceUnavailable, match=r"no column sex \(columns\.sex\)") as found:
+        opened(server, f"{schema}.people").probe()
+    silent(found.value, "gender")
+
+
+def test_a_role_that_may_only_select(server: Server, schema: str) -> None:
+    table = make(server, schema)
+    source = opened(server, table)
+    assert source.scan(ALL).rows == [100]
+    with source._connections.reading() as transaction:
+        for sql in (f"INSERT INTO {table} VALUES (1, 'F')", "CREATE TEMP TABLE t (a int)"):
+            with pytest.raises(SourceUnavailable, match=r"25006|25P02"):
+                transaction.rows(sql)
+    source.close()
+
+
+def test_what_a_role_lacks_is_said_with_its_cure(server: Server, schema: str) -> None:
+    table, role = make(server, schema), server.SERVICE
+    server.sql(f"REVOKE USAGE ON SCHEMA {schema} FROM {role}")
+    with pytest.raises(SourceUnavailable, match="GRANT USAGE ON SCHEMA"):
+        opened(server, table).scan(ALL)
+    server.sql(f"GRANT USAGE ON SCHEMA {schema} TO {role}; REVOKE SELECT ON {table} FROM {role}")
+    with pytest.raises(SourceUnavailable, match="GRANT SELECT ON"):
+        opened(server, table).scan(ALL)
+    server.sql(f"GRANT SELECT (age) ON {table} TO {role}")
+    with pytest.raises(SourceUnavailable, match=r"GRANT SELECT \(\"sex\"\)") as found:
+        opened(server, table).scan(ALL)
+    assert found.value.to_dict()["column"] == "sex"
+    server.sql(f"GRANT SELECT (sex) ON {table} TO {role}")
+    assert opened(server, table).scan(ALL).rows == [100]
+
+
+def test_a_policy_that_hides_rows_is_never_overlooked(server: Server, schema: str) -> None:
+    table = make(server, schema)
+    server.sql(
+        f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;"
+        f" CREATE POLICY young ON {table} USING (age < 10)"
+    )
+    with pytest.raises(SourceUnavailable, match="row security policy hides rows"):
+        opened(server, table).scan(ALL)
+    server.sql(f"CREATE VIEW {schema}.all_of_them AS SELECT * FROM {table}")
+    assert opened(server, f"{schema}.all_of_them").scan(ALL).rows == [100]
+
+
+def test_what_the_role_and_the_schema_set_changes_nothing(server: Server, schema: str) -> None:
+    table = make(
+        server,
+        schema,
+        "SELECT 5 AS age, E'back\\\\slash''s' AS sex, TIMESTAMPTZ '2020-01-01 00:30+00' AS at",
+    )
+    hostile = {
+        "search_path": f"{schema}, public",
+        "TimeZone": "'America/New_York'",
+        "DateStyle": "'German, DMY'",
+        "standard_conforming_strings": "off",
+        "statement_timeout": "1",
+        "transform_null_equals": "on",
+        "row_security": "on",
+        "default_transaction_isolation": "'serializable'",
+    }
+    for name, value in hostile.items():
+        server.sql(f"ALTER ROLE {server.OWNER} SET {name} = {value}")
+    server.sql(
+        f"GRANT USAGE ON SCHEMA {schema} TO {server.OWNER}; GRANT SELECT ON {table} TO {server.OWNER};"
+        f" CREATE FUNCTION {schema}.date_trunc(text, timestamp) RETURNS timestamp IMMUTABLE LANGUAGE sql"
+        " AS $$ SELECT TIMESTAMP '1999-01-01' $$"
+    )
+    day = 86_400 * 10**6
+    start = 18_262 * day  # 2020-01-01
+    columns = (
+        AGE,
+        Column("at", "timestamp", Grid(Fraction(start - day), Fraction(day), 2)),
+        Column("sex", "string", Values(("back\\slash's", "back\\\\slash's"))),
+    )
+    try:
+        source = opened(server, table, *columns, dsn=server.dsn(server.OWNER))
+        assert source.scan(Scan(EVERYWHERE, (Axis(2),))).rows == [1, 0, 0]
+        assert source.scan(Scan(EVERYWHERE, (Axis(1),))).rows == [0, 1, 0]
+        assert source.scan(Scan(EVERYWHERE, (Axis(1, "month"),))).rows == [0, 1, 0]
+        source.close()
+    finally:
+        server.sql(f"ALTER ROLE {server.OWNER} RESET ALL")
+
+
+# -- values ---------------------------------------------------------------------------------------
+
+
+def test_types_that_only_postgresql_has(server: Server, schema: str) -> None:
+    server.sql(
+        f"CREATE EXTENSION IF NOT EXISTS citext SCHEMA public;"
+        f" CREATE TYPE {schema}.mood AS ENUM ('F', 'M', 'x');"
+        f" CREATE DOMAIN {schema}.years AS numeric(5,0) CHECK (VALUE >= 0);"
+        f" CREATE DOMAIN {schema}.older AS {schema}.years;"
+        f" CREATE COLLATION {schema}.loose"
+        " (provider = icu, locale = 'und-u-ks-level1', deterministic = false)"
+    )
+    texts = (
+        f"{schema}.mood", "public.citext", "char(3)", f'text COLLATE {schema}."loose"', "varchar(9)", "name",
+    )  # fmt: skip
+    for kind in texts:
+        server.sql(f"CREATE TABLE {schema}.people (age {schema}.older, sex {kind})")
+        server.sql(
+            f"INSERT INTO {schema}.people VALUES (1, 'F'), (2, 'M'), (NULL, NULL), ('NaN', 'x')"
+        )
+        if "mood" not in kind:
+            server.sql(f"INSERT INTO {schema}.people VALUES (3, 'f')")
+        source = opened(server, f"{schema}.people", AGE, SEX)
+        assert source.scan(BY_SEX).rows[:2] == [1, 1]
+        by_age = source.scan(Scan(EVERYWHERE, (Axis(0),), ("age",), ("age",)))
+        assert by_age.rows[1:3] == [1, 1]
+        assert sum(by_age.non_null["age"]) == (2 if "mood" in kind else 3)
+        assert sum(by_age.sums["age"]) == (3 if "mood" in kind else 6)
+        source.close()
+        server.sql(f"DROP TABLE {schema}.people")
+
+
+@pytest.mark.parametrize(
+    "kind", ["int[]", "json", "jsonb", "bytea", "interval", "point", "int4range"]
+)
+def test_types_that_cannot_be_read_are_refused(server: Server, schema: str, kind: str) -> None:
+    server.sql(f"CREATE TABLE {schema}.people (age {kind}, sex text)")
+    with pytest.raises(SourceUnavailable, match="column age is declared integer") as found:
+        opened(server, f"{schema}.people").probe()
+    silent(found.value)
+
+
+def test_numbers_and_times_without_end(server: Server, schema: str) -> None:
+    price = Column(
+        "price", "decimal", Grid(Fraction(0), Fraction(1, 4), 4), other="cell",
+        bounds=(Fraction(-1), Fraction(2)), unit_step=Fraction(1, 100),
+    )  # fmt: skip
+    day = Column("day", "date", Whole(0, 9), other="cell")
+    at = Column("at", "timestamp", Grid(Fraction(0), Fraction(10**6), 9), other="cell")
+    server.sql(
+        f"CREATE TABLE {schema}.people (price numeric, day timestamptz, at date);"
+        f" INSERT INTO {schema}.people VALUES ('NaN', 'infinity', 'infinity'), ('infinity', '-infinity',"
+        " '-infinity'), ('-infinity', '1970-01-02', '1970-01-01'), (1e-30, '4713-01-01 BC', '4713-01-01 BC'),"
+        " (0.25, '294276-12-31', '5874897-12-31'), (1e300, NULL, NULL), (1, '1970-01-10 23:59', '1970-01-02')"
+    )
+    source = opened(server, f"{schema}.people", price, day, at)
+    prices = source.scan(Scan(EVERYWHERE, (Axis(2),), ("price",), ("price",)))
+    assert prices.rows == [1, 1, 0, 1, 3, 1]  # cells, outside, NULL
+    assert prices.sums["price"] == [0, 25, 0, 100, 200 + 200 - 100, 0]
+    assert source.scan(Scan(EVERYWHERE, (Axis(1),))).rows == [0, 1, *[0] * 7, 1, 4, 1]
+    assert source.scan(Scan(EVERYWHERE, (Axis(0),))).rows == [1, *[0] * 8, 4, 2]
+    source.close()
+
+
+def test_tiny_and_huge_doubles_never_raise(server: Server, schema: str) -> None:
+    shape = Grid(Fraction(0), Fraction(5000), 40)
+    income = Column(
+        "income", "float", shape, other="clamp", bounds=(Fraction(0), Fraction(100_000)),
+        unit_step=Fraction(1000, 3),
+    )  # fmt: skip
+    values = "('5e-324'), ('-5e-324'), ('1.7976931348623157e308'), ('-1e308'), ('Infinity'), ('NaN'), (NULL)"
+    for kind in ("float8", "float4"):
+        given = (
+            values if kind == "float8" else values.replace("5e-324", "1e-45").replace("e308", "e38")
+        )
+        server.sql(f"CREATE TABLE {schema}.people (income {kind})")
+        server.sql(f"INSERT INTO {schema}.people VALUES {given.replace('1.79769', '1.69769')}")
+        source = opened(server, f"{schema}.people", income)
+        found = source.scan(Scan(EVERYWHERE, (Axis(0),), ("income",), ("income",)))
+        assert [(i, n) for i, n in enumerate(found.rows) if n] == [
+            (0, 3),
+            (20, 1),
+            (39, 1),
+            (40, 2),
+        ]
+        assert sum(found.sums["income"]) == 2 * 300
+        source.close()
+        server.sql(f"DROP TABLE {schema}.people")
+
+
+def test_sums_beyond_64_bits_are_exact(server: Server, schema: str) -> None:
+    top = 2**80 + 1
+    for kind, value, units in (("float8", "1e300", 2**80), ("numeric(30,0)", str(top), top)):
+        bounds = (Fraction(-units), Fraction(units))
+        column = Column("age", "float" if kind == "float8" else "integer", Whole(0, 1), other="cell",
+                        bounds=bounds, unit_step=Fraction(1))  # fmt: skip
+        server.sql(
+            f"CREATE TABLE {schema}.people AS SELECT '{value}'::{kind} AS age FROM generate_series(1, 99)"
+        )
+        source = opened(server, f"{schema}.people", column)
+        assert source.scan(Scan(EVERYWHERE, (), (), ("age",))).sums["age"] == [99 * units]
+        source.close()
+        server.sql(f"DROP TABLE {schema}.people")
+
+
+def test_a_declared_text_is_always_a_literal(server: Server, schema: str) -> None:
+    names = ("'", "''", "'; DROP TABLE people; --", "\\'", '"', "%s", "{x}", "?", "$1", "é\u202e", "a\nb",
+             "%%", "E'\\n'", "\\")  # fmt: skip
+    column = Column("sex", "string", Values(names), other="cell")
+    server.sql(f"CREATE TABLE {schema}.people (age int, sex text)")
+    listed = ", ".join("(1, '" + n.replace("'", "''") + "')" for n in (*names, "else"))
+    server.sql(f"INSERT INTO {schema}.people VALUES {listed}")
+    source = opened(server, f"{schema}.people", AGE, column)
+    assert source.scan(BY_SEX).rows == [1] * (len(names) + 1) + [0]
+    regions = Regions((AGE.width, column.width))
+    for few in (1, 3, 11):
+        assert source.scan(Scan(regions.where(1, ((0, few),)))).rows == [few]
+    source.close()
+
+
+def test_the_key_of_kept_rows_is_in_no_statement(server: Server, schema: str) -> None:
+    table = make(
+        server,
+        schema,
+        "SELECT i AS age, 'F' AS sex, i % 7 AS person FROM generate_series(0, 99) t(i)",
+    )
+    source = opened(server, table, unit=Unit("person", 3))
+    assert source.scan(ALL).rows == [21]
+    sql, parameters = source.sql_of(ALL)
+    assert not [p for p in parameters if p.hex() in sql]
+    assert SECRET.hex()[:16] not in sql
+    source.close()
+
+
+# -- errors ---------------------------------------------------------------------------------------
+
+
+def test_a_failing_view_says_nothing_of_its_rows(
+    server: Server, schema: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    values = f"VALUES ('1'), ('{HIDDEN}')"
+    make(server, schema, f"SELECT CAST(s AS integer) AS age, s AS sex FROM ({values}) t(s)", "VIEW")
+    source = opened(server, f"{schema}.people")
+    for _ in range(2):
+        with pytest.raises(SourceUnavailable, match="22P02") as found:
+            source.scan(BY_AGE)
+        silent(found.value, "Jane", "invalid input syntax")
+    server.sql(f"CREATE OR REPLACE VIEW {schema}.people AS SELECT 1 AS age, 'F'::text AS sex")
+    with pytest.raises(SourceChanged):  # it is another view now
+        source.scan(ALL)
+    seen = capfd.readouterr()
+    assert "Jane" not in caplog.text + seen.out + seen.err
+    source.close()
+
+
+def test_nothing_but_the_code_is_said_of_a_server(tmp_path: Path) -> None:
+    server = the_server()
+    for dsn, words in (
+        (f"host={server.folder} dbname=nowhere user=owner password=hunter2", "no such database"),
+        (f"host={server.folder} dbname=ledgers user=nobody password=hunter2", "refused the login"),
+        (f"host={tmp_path} dbname=ledgers user=owner password=hunter2", "cannot be reached"),
+    ):
+        with pytest.raises(SourceUnavailable, match=words) as found:
+            opened(server, "people", dsn=dsn).scan(ALL)
+        silent(found.value, "hunter2", "FATAL")
+    unreadable = "postgresql://me:hunter2@[x"
+    with pytest.raises(SourceUnavailable, match="dsn of the data cannot be read") as found:
+        opened(server, "people", dsn=unreadable)
+    silent(found.value, "hunter2")
+
+
+def test_restarts_and_dropped_connections_are_survived() -> None:
+    server = new_server()
+    server.sql(f"CREATE TABLE public.people AS {SMALL}; GRANT SELECT ON people TO {server.SERVICE}")
+    source = opened(server, "public.people")
+    assert source.scan(ALL).rows == [100]
+    server.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'service'")
+    assert source.scan(ALL).rows == [100]
+    server.stop("immediate")
+    with pytest.raises(SourceUnavailable):
+        source.scan(ALL)
+    server.start()
+    assert source.scan(ALL).rows == [100]  # the counts were lost in the crash: not a change
+    source.close()
+    server.stop()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_both_go_on_after_a_fork(server: Server, schema: str) -> None:
+    source = opened(server, make(server, schema))
+    rows = source.scan(BY_SEX).rows
+    for _ in range(2):
+        assert in_child(lambda: str(source.scan(BY_SEX).rows)) == str(rows)
+        assert source.scan(BY_SEX).rows == rows
+    source.close()
+
+
+# -- watching -------------------------------------------------------------------------------------
+
+
+def endless(server: Server, schema: str) -> PostgresSource:
+    series = "generate_series(1, 100000)"
+    columns = "CAST((a * b) % 99 AS integer) AS age, 'F'::text AS sex"
+    make(server, schema, f"SELECT {columns} FROM {series} a, {series} b(b)", "VIEW")
+    return opened(server, f"{schema}.people")
+
+
+def running(server: Server) -> str:
+    return server.sql(
+        "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND usename = 'service'"
+    )
+
+
+def test_a_scan_can_be_stopped(server: Server, schema: str) -> None:
+    source = endless(server, schema)
+    told: list[float] = []
+    start = time.monotonic()
+    with pytest.raises(Cancelled, match=r"timeout of 1\.5 s") as found:
+        source.scan(ALL, Control(progress=told.append, timeout=1.5))
+    assert found.value.__context__ is None
+    with pytest.raises(Cancelled, match="was cancelled"):
+        source.scan(ALL, Control(cancelled=lambda: time.monotonic() > start + 2))
+    assert told == sorted(told)
+    assert 0 < told[0] < told[-1] < 1
+    while running(server) != "0":
+        assert time.monotonic() < start + 60
+        time.sleep(0.05)
+    source.close()
+
+
+def test_one_cancelled_scan_leaves_the_others_running(server: Server, schema: str) -> None:
+    source = endless(server, schema)
+    with ThreadPoolExecutor(2) as pool:
+        short = pool.submit(source.scan, ALL, Control(timeout=0.2))
+        long = pool.submit(source.scan, ALL, Control(timeout=1.0))
+        with pytest.raises(Cancelled, match=r"0\.2"):
+            short.result()
+        with pytest.raises(Cancelled, match="1 s"):
+            long.result()
+    source.close()
+
+
+def test_several_threads_at_once(server: Server, schema: str) -> None:
+    table = make(
+        server, schema, "SELECT i % 90 AS age, 'F'::text AS sex FROM generate_series(1, 20000) t(i)"
+    )
+    source = opened(server, table)
+    regions = Regions((AGE.width, SEX.width))
+    scans = [
+        Scan(regions.where(0, ((i, i + 30),)), (Axis(1),), ("age",), ("age",)) for i in range(12)
+    ]
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(source.scan, scans))
+    for scan, exact in zip(scans, found, strict=True):
+        again = source.scan(scan)
+        assert (exact.rows, exact.sums) == (again.rows, again.sums)
+    source.close()
+
+
+# -- versions -------------------------------------------------------------------------------------
+
+
+def changed(source: PostgresSource) -> str:
+    """What is said once the server has counted a change, which takes it up to a second or so."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            source.scan(ALL)
+        except SourceChanged as error:
+            return str(error)
+        time.sleep(0.05)
+    raise AssertionError("the change was not noticed")
+
+
+def counted(server: Server, table: str) -> str:
+    return server.sql(f"SELECT pg_stat_get_tuples_inserted('{table}'::regclass)")
+
+
+@pytest.fixture
+def settled(server: Server, schema: str) -> str:
+    """A table whose first rows the server has counted."""
+    table = make(server, schema)
+    server.sql(f"INSERT INTO {table} VALUES (1, 'F')")
+    deadline = time.monotonic() + 30
+    while counted(server, table) == "0" and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return table
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "INSERT INTO {t} VALUES (1, 'F')",
+        "UPDATE {t} SET age = 2 WHERE age = 1",
+        "DELETE FROM {t} WHERE age = 1",
+        "TRUNCATE {t}",
+        "DROP TABLE {t}; CREATE TABLE {t} AS SELECT 1 AS age, 'F'::text AS sex",
+    ],
+)
+def test_a_table_that_was_written_to_needs_a_new_version(
+    server: Server, settled: str, change: str
+) -> None:
+    memory: dict[str, str] = {}
+    source = opened(server, settled, memory=memory)
+    assert source.scan(ALL).rows == [101]
+    server.sql(f"VACUUM ANALYZE {settled}")
+    assert source.scan(ALL).rows == [101]
+    before = source.fingerprint()
+    server.sql(change.format(t=settled))
+    said = changed(source)
+    assert 'data_version "1"' in said
+    assert "declare a new data_version" in said
+    source.close()
+    assert "data_version" in changed(opened(server, settled, memory=memory))
+    new = opened(server, settled, memory=memory, version="2")
+    new.scan(ALL)
+    assert new.fingerprint() != before
+    assert "data_version" in changed(opened(server, settled, memory=memory))
+    assert not [v for v in memory.values() if "101" in v.split(":")]
+    new.close()
+
+
+def test_counts_that_were_reset_are_a_new_beginning(server: Server, settled: str) -> None:
+    memory: dict[str, str] = {}
+    source = opened(server, settled, memory=memory)
+    assert source.scan(ALL).rows == [101]
+    server.sql(f"SELECT pg_stat_reset_single_table_counters('{settled}'::regclass)")
+    assert opened(server, settled, memory=memory).scan(ALL).rows == [101]
+    server.sql(f"INSERT INTO {settled} VALUES (1, 'F')")
+    changed(opened(server, settled, memory=memory))
+    source.close()
+
+
+def test_a_change_below_a_view_or_in_a_partition_is_noticed(server: Server, schema: str) -> None:
+    server.sql(
+        f"CREATE TABLE {schema}.parts (age int, sex text) PARTITION BY RANGE (age);"
+        f" CREATE TABLE {schema}.low PARTITION OF {schema}.parts FOR VALUES FROM (0) TO (50);"
+        f" CREATE TABLE {schema}.high PARTITION OF {schema}.parts FOR VALUES FROM (50) TO (999);"
+        f" INSERT INTO {schema}.parts {SMALL};"
+        f" CREATE VIEW {schema}.people AS SELECT * FROM {schema}.parts"
+    )
+    deadline = time.monotonic() + 30
+    while counted(server, f"{schema}.high") == "0" and time.monotonic() < deadline:
+        time.sleep(0.05)
+    source = opened(server, f"{schema}.people")
+    assert source.scan(ALL).rows == [100]
+    server.sql(f"INSERT INTO {schema}.parts VALUES (60, 'F')")
+    changed(source)
+    source.close()
+
+
+def test_the_fingerprint_is_of_the_table_and_its_version() -> None:
+    server = the_server()
+    other = server.dsn(server.OWNER)
+
+    def of(table: str, version: str = "1", **more: Any) -> str:
+        return opened(server, table, version=version, **more).fingerprint()
+
+    assert of("public.people") == of("people") == of('"people"', dsn=other)
+    assert len({of("people"), of("people", "2"), of("People"), of("x.people")}) == 4
+
+
+def test_what_is_remembered_is_opaque(server: Server, settled: str) -> None:
+    memory: dict[str, str] = {}
+    source = opened(server, settled, memory=memory)
+    source.scan(ALL)
+    source.close()
+    ((key, value),) = memory.items()
+    assert key.startswith("source:")
+    assert len(value) == 64 + 1 + 32 + 1 + 32
+    assert set(value) <= set("0123456789abcdef:")
