@@ -1,4 +1,4 @@
-"""``python -m benchmarks [asks] [service] [sharing] [transcript] [source] [views] ...``."""
+"""``python -m benchmarks [asks] [service] [sharing] [transcript] [source] [sources] [views] ...``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ TITLES = {
     "service": "Requests a second over HTTP",
     "asks": "Fresh asks against the same SQL in raw DuckDB",
     "source": "Scans alone",
+    "sources": "Scans on every kind of source against its own SQL",
     "marginals": "Overlapping marginals against a certified bound",
     "views": "Views: charges, answers under caps, and what deciding costs",
 }

@@ -95,10 +95,20 @@ class Dialect(ABC):
         self, x: str, up: float, down: float, low: float | None, high: float | None
     ) -> str:
         """The double ``x * up / down`` (``up`` and ``down`` are whole) to the nearest whole one, halves
-        away from zero.  Where ``low`` or ``high`` is given the result is clipped to it afterwards, so that
-        anything beyond that end will do for what lies there."""
+        away from zero; not below ``low`` and not above ``high``, where these are given."""
         times = f"{x} * {self.double(up)}" if up != 1 else x
-        return f"round({times} / {self.double(down)})" if down != 1 else f"round({times})"
+        nearest = f"round({times} / {self.double(down)})" if down != 1 else f"round({times})"
+        return self.clipped(nearest, low, high)
+
+    def clipped(self, x: str, low: float | None, high: float | None) -> str:
+        """The double ``x``, not below ``low`` and not above ``high``."""
+        inner = x if low is None else f"greatest({x}, {self.double(low)})"
+        return inner if high is None else f"least({inner}, {self.double(high)})"
+
+    @property
+    def adds_decimals(self) -> bool:
+        """Whether sums of decimals are exact and never overflow, so that they can be scaled afterwards."""
+        return False
 
     def total(self, x: str, largest: int) -> str:
         """The sum of integers of at most ``largest`` in size, which never overflows."""
@@ -138,7 +148,21 @@ class Dialect(ABC):
         """Reads a fetched :meth:`place` as the item's index, None where there is none."""
         return {item: i for i, item in enumerate(items)}.get
 
+    def listed(
+        self, x: str, items: Sequence[str], *, alone: bool
+    ) -> tuple[str, Callable[[str], str]]:
+        """What the text ``x`` is grouped by, and how a group's key is made what :meth:`placed` reads;
+        ``alone``: nothing else is grouped by."""
+        position = self.position(x, items)
+        return (self.place(position), lambda g: g) if alone else (position, self.place)
+
     # -- queries ----------------------------------------------------------------------------------
+
+    @property
+    def regroups(self) -> bool:
+        """Whether the groups of a statement may be more than the domain has, and are joined by a second
+        GROUP BY over what is fetched of their keys."""
+        return False
 
     def derived(self, query: str) -> str:
         """A query as an item of FROM."""

@@ -76,8 +76,8 @@ def _atom_key(normal: Normal, allowed: Atoms, alone: bool) -> Key:
             place = {item: i for i, item in enumerate(shape.items)}
             return Key((normal.x,), (as_is,), lambda keys: _boolean_atom(normal, place, keys[0]))
         items = [str(i) for i in shape.items]
-        position, placed = d.position(normal.x, items), d.placed(items)
-        text = (d.place(position), as_is) if alone else (position, d.place)
+        placed = d.placed(items)
+        text = d.listed(normal.x, items, alone=alone)
         flag = _flag(normal, allowed)
         return Key(
             (text[0], *flag),

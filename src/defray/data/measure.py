@@ -36,12 +36,13 @@ def count_non_null(normal: Normal, allowed: Atoms) -> str:
 def sum_units(normal: Normal, allowed: Atoms) -> str:
     """SUM(column) in units, where only rows with atoms in ``allowed`` come in; NULL over no rows."""
     guard = _guard(normal, allowed)
-    units = _units(normal, intervals.intersection(allowed, normal.column.non_nulls))
+    units, factor = _units(normal, intervals.intersection(allowed, normal.column.non_nulls))
     column = normal.column
     largest = max(abs(column.low_units), abs(column.high_units))
-    return normal.dialect.total(
-        units if guard is None else f"CASE WHEN {guard} THEN {units} END", largest
-    )
+    counted = units if guard is None else f"CASE WHEN {guard} THEN {units} END"
+    if factor is not None:
+        return f"SUM({counted}) * {factor}"
+    return normal.dialect.total(counted, largest)
 
 
 def _guard(normal: Normal, allowed: Atoms) -> str | None:
@@ -52,7 +53,8 @@ def _guard(normal: Normal, allowed: Atoms) -> str | None:
     return guard if isinstance(guard, str) else None
 
 
-def _units(normal: Normal, allowed: Atoms) -> str:
+def _units(normal: Normal, allowed: Atoms) -> tuple[str, int | None]:
+    """What a row adds; with a factor: decimals, to be added up exactly and multiplied by it then."""
     column, line = normal.column, normal.line
     step = column.unit_step
     if (
@@ -65,7 +67,7 @@ def _units(normal: Normal, allowed: Atoms) -> str:
     if column.other == "clamp":
         low, high = (min(max(_round(p / step), low), high) for p in _ends(normal))
     if isinstance(line, FloatLine):
-        return _float_units(normal, line, step, low, high, allowed)
+        return _float_units(normal, line, step, low, high, allowed), None
     return _exact_units(normal, line, step, low, high, allowed)
 
 
@@ -99,13 +101,13 @@ def _clip(x: str, low: str | None, high: str | None) -> str:
 
 def _exact_units(
     normal: Normal, line: ExactLine, step: Fraction, low: int, high: int, allowed: Atoms
-) -> str:
+) -> tuple[str, int | None]:
     d = normal.dialect
     first, last = math.floor(low * step * line.scale), math.ceil(high * step * line.scale)
     hull = _hull(normal, allowed)
     floor, top = line.low, line.high
     if first > top or last < floor:
-        return d.integer(low if first > top else high)
+        return d.integer(low if first > top else high), None
     at_least, at_most = (floor, top) if hull is None else (int(hull[0]), int(hull[1]))
     clipped = _clip(
         normal.x,
@@ -114,6 +116,9 @@ def _exact_units(
     )
     least, most = max(first, floor), min(last, top)
     scale = line.scale
+    exact = (
+        Fraction(first) == low * step * line.scale and Fraction(last) == high * step * line.scale
+    )
     number = line.number(clipped, d)
     if normal.column.other == "clamp" and isinstance(normal.column.shape, Whole) and scale > 1:
         base = math.floor(Fraction(first, scale)) - 1
@@ -125,6 +130,8 @@ def _exact_units(
         least, most = math.floor(Fraction(least, line.scale)), math.ceil(Fraction(most, line.scale))
     ratio = Fraction(step.denominator, step.numerator * scale)
     up, down = ratio.numerator, ratio.denominator
+    if d.adds_decimals and line.name == "decimal" and scale == line.scale and exact and down == 1:
+        return clipped, up * scale
     span = max(abs(least), abs(most)) * 2 * up + down
     narrow = span < 2**62 and line.name == "integer"
     if up != 1 or down != 1 or top >= 2**63:
@@ -133,10 +140,7 @@ def _exact_units(
         units = number if up == 1 else f"{number} * {d.integer(up)}"
     else:
         units = _divide_half_away(d, number, up, down, signed=least < 0, narrow=narrow)
-    exact = (
-        Fraction(first) == low * step * line.scale and Fraction(last) == high * step * line.scale
-    )
-    return units if exact else _clip(units, d.integer(low), d.integer(high))
+    return (units if exact else _clip(units, d.integer(low), d.integer(high))), None
 
 
 def _divide_half_away(d: Dialect, n: str, up: int, down: int, *, signed: bool, narrow: bool) -> str:
@@ -165,11 +169,7 @@ def _float_units(
     ends = (-math.inf, math.inf) if hull is None else (units_at(hull[0]), units_at(hull[1]))
     at_least = float(low) if ends[0] < low else None
     at_most = float(high) if ends[1] > high else None
-    clipped = _clip(
-        d.in_units(x, up, down, at_least, at_most),
-        None if at_least is None else d.double(at_least),
-        None if at_most is None else d.double(at_most),
-    )
+    clipped = d.in_units(x, up, down, at_least, at_most)
     largest = max(abs(low), abs(high))
     whole = d.long(clipped) if largest < 2**62 else d.whole(clipped)
     return whole if largest <= 2**53 else _clip(whole, d.integer(low), d.integer(high))

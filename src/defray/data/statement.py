@@ -69,8 +69,13 @@ def statement(
         outer = [f"g{i}" for i in range(len(exprs))]
         outputs = [f(g) for f, g in zip(shown, outer, strict=True)]
         if outputs != outer:
-            totals = ", ".join(f"m{i}" for i in range(len(measures)))
-            sql = f"SELECT {', '.join(outputs)}, {totals} FROM {dialect.derived(sql)}"
+            totals = [f"m{i}" for i in range(len(measures))]
+            if dialect.regroups:
+                outputs = [f"{output} AS h{i}" for i, output in enumerate(outputs)]
+                totals = [f"SUM({total})" for total in totals]
+            sql = f"SELECT {', '.join([*outputs, *totals])} FROM {dialect.derived(sql)}"
+            if dialect.regroups:
+                sql += f" GROUP BY {', '.join(f'h{i}' for i in range(len(outputs)))}"
     return Statement(sql, _reader(scan, normals, keys, chosen))
 
 

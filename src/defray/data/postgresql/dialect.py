@@ -12,6 +12,7 @@ spelled in a way that cannot.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -75,18 +76,30 @@ class PostgresDialect(Dialect):
     def in_units(
         self, x: str, up: float, down: float, low: float | None, high: float | None
     ) -> str:
-        if low is not None:
-            x = f"greatest({x}, {self.double(_beyond(low * down / up, -down / up))})"
-        if high is not None:
-            x = f"least({x}, {self.double(_beyond(high * down / up, down / up))})"
+        """Clipped first, so that nothing overflows: at the doubles that scale to the ends where there are
+        such, and a little beyond them and again afterwards elsewhere."""
+        ends = [None if end is None else end * down / up for end in (low, high)]
+        hits = all(
+            e is None or e * up / down == end for e, end in zip(ends, (low, high), strict=True)
+        )
+        first, last = ends
+        if not hits:
+            first = None if first is None else _beyond(first, -down / up)
+            last = None if last is None else _beyond(last, down / up)
+        x = self.clipped(x, first, last)
         times = f"{x} * {self.double(up)}" if up != 1 else x
         if down != 1:  # what is below 1 is 0 in the end; divided, it could underflow
             near = f"{times} > -1 AND {times} < 1"
             times = f"CASE WHEN {near} THEN 0 ELSE {times} / {self.double(down)} END"
         half = self.double(BELOW_HALF)
-        if low is not None and low >= 0:
-            return f"trunc({times} + {half})"
-        return f"trunc({times} + CASE WHEN {x} < 0 THEN -{half} ELSE {half} END)"
+        if low is None or low < 0:
+            half = f"CASE WHEN {x} < 0 THEN -{half} ELSE {half} END"
+        nearest = f"trunc({times} + {half})"
+        return nearest if hits else self.clipped(nearest, low, high)
+
+    @property
+    def adds_decimals(self) -> bool:
+        return True
 
     def total(self, x: str, largest: int) -> str:
         return f"SUM({self.long(x) if largest < 2**62 else self.wide(x)})"
@@ -99,6 +112,16 @@ class PostgresDialect(Dialect):
 
     def truncate(self, level: str, x: str) -> str:
         return f"date_trunc('{level}', CAST({x} AS timestamp))"
+
+    def listed(
+        self, x: str, items: Sequence[str], *, alone: bool
+    ) -> tuple[str, Callable[[str], str]]:
+        """By the text itself, which is looked up once for each group rather than for each row."""
+        return x, lambda g: self.position(g, items)
+
+    @property
+    def regroups(self) -> bool:
+        return True
 
     def derived(self, query: str) -> str:
         return f"({query}) AS t_"

@@ -1,0 +1,263 @@
+"""What a scan costs over the SQL that a person would write, on every kind of source, in the same run.
+
+``python -m benchmarks.sources --rows 10000000 --kinds duckdb,postgresql``
+
+The two are run in turns.  The goal, at most 1.15 times the database's own SQL, is for scans that take longer
+than a second, where every row is a unit.  Where the unit is a column the kept rows are worked out on top
+of it; no person's SQL has that, so it is shown without a goal.
+
+The table is made under ``DEFRAY_BENCH_DIR`` (default ``./.bench``) once; PostgreSQL runs as a server of its
+own, which is removed at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+
+from benchmarks.table import Line, show
+from defray.core.column import Column
+from defray.core.contract import Contract, SourceSpec, Unit
+from defray.core.domain import Domain
+from defray.core.shapes import Grid, Values, Whole
+from defray.data.duckdb.files import processors
+from defray.data.duckdb.source import DuckDBSource
+from defray.data.source import Scan, Source
+from defray.query.descriptor import Axis
+from defray.query.region import EVERYWHERE, Regions
+
+SECRET: Final = b"benchmark secret of 32 bytes...."
+STATES: Final = tuple(f"S{i:02d}" for i in range(50))
+MAX_ROWS: Final = 3
+GOAL: Final = "at most 1.15 beyond 1 s"
+MONEY: Final = {"other": "clamp", "bounds": (Fraction(0), Fraction(100_000))}
+DOMAIN: Final = Domain(
+    (
+        Column("age", "integer", Whole(0, 120)),
+        Column("income", "float", Grid(Fraction(0), Fraction(5000), 40), unit_step=Fraction(1), **MONEY),
+        Column("price", "decimal", Grid(Fraction(0), Fraction(5000), 40),
+               unit_step=Fraction(1, 100), **MONEY),
+        Column("sex", "string", Values(("F", "M"))),
+        Column("state", "string", Values(STATES)),
+    )
+)  # fmt: skip
+AGE, INCOME, PRICE, SEX, STATE = range(5)
+REGIONS: Final = Regions(DOMAIN.widths)
+
+
+@dataclass(frozen=True)
+class Question:
+    """The same question as a scan, and as SQL over ``{table}``."""
+
+    name: str
+    scan: Scan
+    sql: str
+
+
+def _questions() -> Iterator[Question]:
+    middle = REGIONS.where(AGE, ((40, 66),))
+    women = REGIONS.both(middle, REGIONS.where(SEX, ((0, 1),)))
+    earners = REGIONS.where(INCOME, DOMAIN.columns[INCOME].non_nulls)
+    priced = REGIONS.where(PRICE, DOMAIN.columns[PRICE].non_nulls)
+    total = "COUNT(*), SUM(CAST(round(least(greatest(income, 0), 100000)) AS BIGINT))"
+    where = "FROM {table} WHERE"
+    yield Question(
+        "COUNT WHERE age BETWEEN",
+        Scan(middle),
+        f"SELECT COUNT(*) {where} age BETWEEN 40 AND 65",
+    )
+    yield Question(
+        "COUNT WHERE age BETWEEN AND sex =",
+        Scan(women),
+        f"SELECT COUNT(*) {where} age BETWEEN 40 AND 65 AND sex = 'F'",
+    )
+    yield Question(
+        "COUNT GROUP BY sex, state",
+        Scan(EVERYWHERE, (Axis(SEX), Axis(STATE))),
+        "SELECT sex, state, COUNT(*) FROM {table} GROUP BY sex, state",
+    )
+    yield Question(
+        "COUNT WHERE income BETWEEN GROUP BY age",
+        Scan(REGIONS.where(INCOME, ((2, 10),)), (Axis(AGE),)),
+        f"SELECT age, COUNT(*) {where} income >= 10000 AND income < 50000 GROUP BY age",
+    )
+    yield Question(
+        "clamped SUM(income)",
+        Scan(earners, (), (), ("income",)),
+        f"SELECT {total} {where} income IS NOT NULL",
+    )
+    yield Question(
+        "clamped SUM(income) GROUP BY state",
+        Scan(earners, (Axis(STATE),), (), ("income",)),
+        f"SELECT state, {total} {where} income IS NOT NULL GROUP BY state",
+    )
+    yield Question(
+        "clamped SUM(price), a DECIMAL",
+        Scan(priced, (), (), ("price",)),
+        f"SELECT COUNT(*), SUM(least(greatest(price, 0), 100000)) {where} price IS NOT NULL",
+    )
+
+
+QUESTIONS: Final = tuple(_questions())
+
+Opened = tuple[Callable[[Unit], Source], Callable[[str], object]]
+"""How the source is opened, and how SQL over ``{table}`` is run."""
+
+
+def folder() -> Path:
+    made = Path(os.environ.get("DEFRAY_BENCH_DIR", ".bench")).absolute()
+    made.mkdir(parents=True, exist_ok=True)
+    return made
+
+
+def parquet(rows: int) -> Path:
+    """The table as one file, made on first use."""
+    path = folder() / f"sources-{rows}.parquet"
+    if not path.exists():
+        part = path.with_suffix(".part")
+        money = "round(exp(8 + 4 * random()), 2)"
+        with duckdb.connect() as connection:
+            connection.execute("SELECT setseed(0.25)")
+            connection.execute(
+                f"COPY (SELECT CAST(floor(random() * 100) AS INTEGER) AS age,"
+                f" CASE WHEN random() < 0.02 THEN NULL ELSE {money} END AS income,"
+                f" CASE WHEN random() < 0.02 THEN NULL ELSE CAST({money} AS DECIMAL(10,2)) END AS price,"
+                f" CASE WHEN random() < 0.49 THEN 'M' ELSE 'F' END AS sex,"
+                f" 'S' || lpad(CAST(CAST(floor(random() * 50) AS INTEGER) AS VARCHAR), 2, '0') AS state,"
+                f" CAST(floor(random() * {max(1, rows // 4)}) AS BIGINT) AS user_id"
+                f" FROM range({rows}) t(i)) TO '{part}' (FORMAT parquet)"
+            )
+        part.rename(path)
+    return path
+
+
+@contextmanager
+def on_duckdb(rows: int) -> Iterator[Opened]:
+    path = parquet(rows)
+    raw = duckdb.connect(config={"threads": str(processors())})
+
+    def opened(unit: Unit) -> Source:
+        spec = SourceSpec("parquet", path.name)
+        made = Contract("people", Fraction(1), unit, spec, DOMAIN, path.parent)
+        source = DuckDBSource(made, SECRET)
+        source.fingerprint()
+        return source
+
+    table = f"read_parquet('{path}')"
+    yield opened, lambda sql: raw.execute(sql.format(table=table)).fetchall()
+    raw.close()
+
+
+@contextmanager
+def on_postgresql(rows: int) -> Iterator[Opened]:
+    import psycopg
+
+    from defray.data.postgresql.source import PostgresSource
+    from tests.postgresql.server import new_server
+
+    server = new_server()
+    dsn = server.dsn("postgres")
+    columns = (
+        "age integer, income float8, price numeric(10,2), sex text, state text, user_id bigint"
+    )
+    with psycopg.connect(dsn, autocommit=True) as raw:
+        raw.execute(f"CREATE TABLE people ({columns})")
+        print(f"loading {rows:,} rows into PostgreSQL ...", file=sys.stderr)
+        text = folder() / f"sources-{os.getpid()}.csv"
+        try:
+            duckdb.sql(f"COPY (FROM '{parquet(rows)}') TO '{text}' (HEADER false)")
+            with (
+                text.open("rb") as lines,
+                raw.cursor().copy("COPY people FROM STDIN (FORMAT csv)") as copy,
+            ):
+                while block := lines.read(1 << 20):
+                    copy.write(block)
+        finally:
+            text.unlink(missing_ok=True)
+        raw.execute("VACUUM ANALYZE people")
+
+        def opened(unit: Unit) -> Source:
+            spec = SourceSpec("postgresql", None, "people", data_version="1")
+            return PostgresSource(
+                Contract("people", Fraction(1), unit, spec, DOMAIN, Path()), dsn, SECRET
+            )
+
+        yield opened, lambda sql: raw.execute(sql.format(table="people")).fetchall()  # type: ignore[arg-type]
+    server.stop("immediate")
+
+
+KINDS: Final[Mapping[str, Any]] = {"duckdb": on_duckdb, "postgresql": on_postgresql}
+
+
+def in_turns(
+    first: Callable[[], object], second: Callable[[], object], times: int
+) -> tuple[float, float, float]:
+    """Median seconds of both, and the median of their ratios: a slow moment meets both of a pair."""
+    first(), second()
+    pairs = []
+    for turn in range(times):
+        both = []
+        for run in (first, second) if turn % 2 else (second, first):
+            start = time.perf_counter()
+            run()
+            both.append(time.perf_counter() - start)
+        pairs.append(tuple(both) if turn % 2 else tuple(reversed(both)))
+    ours, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))
+    return ours, theirs, statistics.median(a / b for a, b in pairs)
+
+
+def measured(kind: str, rows: int, repeats: int) -> Iterator[Line]:
+    with KINDS[kind](rows) as (opened, run):
+        source = opened(Unit())
+        for question in QUESTIONS:
+            ours, theirs, ratio = in_turns(
+                lambda q=question: source.scan(q.scan),  # type: ignore[misc]
+                lambda q=question: run(q.sql),  # type: ignore[misc]
+                repeats,
+            )
+            met = ratio <= 1.15 or theirs < 1
+            yield _line(f"{kind}: {question.name}", ours, theirs, f"{ratio:.2f}", GOAL, met)
+        source.close()
+        source = opened(Unit("user_id", MAX_ROWS))
+        plain = QUESTIONS[0]
+        start = time.perf_counter()
+        source.scan(plain.scan)
+        first = time.perf_counter() - start
+        later, theirs, _ = in_turns(lambda: source.scan(plain.scan), lambda: run(plain.sql), 2)
+        for name, took in (("first scan", first), ("later scans", later)):
+            what = f"{kind}: {MAX_ROWS} rows of a user, {name}"
+            yield _line(what, took, theirs, f"{took / theirs:.1f}", "none", True)
+        source.close()
+
+
+def _line(what: str, ours: float, theirs: float, ratio: str, goal: str, met: bool) -> Line:
+    return Line(what, f"{ours:.3f} s", f"plain SQL {theirs:.3f} s", ratio, goal, met)
+
+
+def lines(
+    kinds: Sequence[str] = tuple(KINDS), rows: int = 10_000_000, repeats: int = 5
+) -> list[Line]:
+    return [line for kind in kinds for line in measured(kind, rows, repeats)]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.sources", description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--kinds", default=",".join(KINDS), help=f"of {', '.join(KINDS)}")
+    parser.add_argument("--repeats", type=int, default=5)
+    given = parser.parse_args()
+    chosen = given.kinds.split(",")
+    if unknown := set(chosen) - set(KINDS):
+        parser.error(f"no kind called {', '.join(sorted(unknown))}")
+    show(f"Scans of {given.rows:,} rows", lines(chosen, given.rows, given.repeats))
