@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from defray.controller.plan import Step
-from defray.data.source import Control, Exact, Scan, Source
+from defray.data.source import Control, Exact, Scan, Source, scan_all
 from defray.query.descriptor import Axis
 from defray.query.region import EVERYWHERE
 from defray.support.exact import Block, Compiled
@@ -50,9 +50,10 @@ def scan(
         if overlap.alone is not None:
             needed += overlap.alone.homes(compiled.blocks)
         needed = list(dict.fromkeys(needed))
-    views = {axes: source.scan(view_scan(compiled, axes), control) for axes in needed}
-    own = source.scan(scan_of(compiled), control) if _needs_own(step) else None
-    return Scanned(own, views)
+    own = [scan_of(compiled)] if _needs_own(step) else []
+    scans = [*(view_scan(compiled, axes) for axes in needed), *own]
+    exact = scan_all(source, scans, control) if scans else []
+    return Scanned(exact[-1] if own else None, dict(zip(needed, exact, strict=False)))
 
 
 def _needs_own(step: Step) -> bool:

@@ -7,9 +7,9 @@ the step and the cure only; a backend's own text may quote rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from defray.errors import Cancelled
 from defray.query.descriptor import Axis
@@ -62,3 +62,19 @@ class Source(Protocol):
         still.  Whether it raises never depends on the values of rows."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class OneMoment(Protocol):
+    """A source that can hold a moment still for several scans.  (Files are held still by their
+    fingerprint, which is looked at around every scan.)"""
+
+    def scan_together(self, scans: Sequence[Scan], control: Control | None = None) -> list[Exact]:
+        """As :meth:`Source.scan` of each, all of the same rows."""
+
+
+def scan_all(source: Source, scans: Sequence[Scan], control: Control | None) -> list[Exact]:
+    """Several scans, of one moment where the source can hold it."""
+    if isinstance(source, OneMoment):
+        return source.scan_together(scans, control)
+    return [source.scan(scan, control) for scan in scans]

@@ -3,9 +3,9 @@
 No text of an analyst reaches the database: every statement is rendered from a Scan.  No text of the
 database reaches anyone: its errors are replaced by fixed ones, outside the handler.
 
-A scan is one transaction that only reads, and sees one moment.  Its content is what the contract's
-``data_version`` declares it to be; before and after each scan the catalogue is asked whether the table was
-written to meanwhile (:mod:`defray.data.postgresql.drift`).
+The scans of a question are one transaction that only reads, and sees one moment.  Its content is what the
+contract's ``data_version`` declares it to be; before and after, the catalogue is asked whether the table
+was written to meanwhile (:mod:`defray.data.postgresql.drift`).
 
 Where the contract's unit is a column, the kept rows are worked out by every scan, by the same hashes as
 everywhere: which rows are kept does not depend on the kind of source where the unit and its row key are
@@ -18,7 +18,7 @@ import hashlib
 import hmac
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from defray import libpq
@@ -108,6 +108,10 @@ class PostgresSource:
         self._drift.after_fork()
 
     def scan(self, scan: Scan, control: Control | None = None) -> Exact:
+        return self.scan_together([scan], control)[0]
+
+    def scan_together(self, scans: Sequence[Scan], control: Control | None = None) -> list[Exact]:
+        """In one transaction: all see the same rows."""
         control = control or Control()
         Watch(control, 0).check()
         with self._connections.reading() as transaction:
@@ -115,9 +119,8 @@ class PostgresSource:
             before = stamp(transaction, table.oid)
             self._drift.check(before)
             form = self._form(table)
-            made = statement(scan, form.normals, form.relation, POSTGRESQL, kept=form.kept)
-            watch = Watch(control, before.size)
-            exact = made.exact(map(tuple, transaction.rows(made.sql, form.parameters, watch)))
+            watch = Watch(control, before.size * len(scans))
+            exact = [_scanned(transaction, scan, form, watch) for scan in scans]
         with self._connections.reading() as transaction:
             self._drift.check(stamp(transaction, table.oid))
         return exact
@@ -165,6 +168,11 @@ class PostgresSource:
             keep=[n.keep for n in normals if n.keep is not None],
         )
         return _Form(POSTGRESQL.derived(kept), normals, pads(self._secret), kept=True)
+
+
+def _scanned(transaction: Transaction, scan: Scan, form: _Form, watch: Watch) -> Exact:
+    made = statement(scan, form.normals, form.relation, POSTGRESQL, kept=form.kept)
+    return made.exact(map(tuple, transaction.rows(made.sql, form.parameters, watch)))
 
 
 def _granted(table: Table, name: str, role: str) -> Raw:
