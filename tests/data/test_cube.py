@@ -15,14 +15,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from defray.core.contract import Unit
 from defray.core.domain import Domain
 from defray.data.cube import MOST_CELLS, CubedSource, cells_of
-from defray.data.duckdb import DuckDBSource
 from defray.data.source import Control, Exact, Scan, Source
 from defray.errors import Cancelled, SourceUnavailable
 from defray.query.descriptor import Axis
 from defray.query.region import EVERYWHERE, Regions
 from tests.contract import nasty
+from tests.contract.sources import ParquetUnderTest
 
 SECRET = b"k" * 32
 ROWS = nasty.rows()
@@ -58,8 +59,7 @@ def small(policy: str) -> Domain:
 
 
 def source_of(folder: Path, domain: Domain) -> Counting:
-    spec = nasty.write("parquet", folder, ROWS)
-    return Counting(DuckDBSource(nasty.contract("parquet", folder, spec, domain), SECRET))
+    return Counting(ParquetUnderTest(folder, ROWS).open(domain, Unit()))
 
 
 @pytest.fixture(scope="module", params=nasty.POLICIES)
