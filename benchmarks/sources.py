@@ -16,7 +16,6 @@ import argparse
 import os
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from typing import Any, Final
 
 import duckdb
 
-from benchmarks.table import Line, show
+from benchmarks.table import Line, once, show
 from defray.core.column import Column
 from defray.core.contract import Contract, SourceSpec, Unit
 from defray.core.domain import Domain
@@ -209,9 +208,7 @@ def in_turns(
     for turn in range(times):
         both = []
         for run in (first, second) if turn % 2 else (second, first):
-            start = time.perf_counter()
-            run()
-            both.append(time.perf_counter() - start)
+            both.append(once(run))
         pairs.append(tuple(both) if turn % 2 else tuple(reversed(both)))
     ours, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))
     return ours, theirs, statistics.median(a / b for a, b in pairs)
@@ -231,11 +228,9 @@ def measured(kind: str, rows: int, repeats: int) -> Iterator[Line]:
         source.close()
         source = opened(Unit("user_id", MAX_ROWS))
         plain = QUESTIONS[0]
-        start = time.perf_counter()
-        source.scan(plain.scan)
-        first = time.perf_counter() - start
-        later, theirs, _ = in_turns(lambda: source.scan(plain.scan), lambda: run(plain.sql), 2)
-        for name, took in (("first scan", first), ("later scans", later)):
+        theirs = once(lambda: run(plain.sql))
+        for name in ("first scan", "second scan"):
+            took = once(lambda: source.scan(plain.scan))
             what = f"{kind}: {MAX_ROWS} rows of a user, {name}"
             yield _line(what, took, theirs, f"{took / theirs:.1f}", "none", True)
         source.close()
@@ -248,7 +243,12 @@ def _line(what: str, ours: float, theirs: float, ratio: str, goal: str, met: boo
 def lines(
     kinds: Sequence[str] = tuple(KINDS), rows: int = 10_000_000, repeats: int = 5
 ) -> list[Line]:
-    return [line for kind in kinds for line in measured(kind, rows, repeats)]
+    out = []
+    for kind in kinds:
+        for line in measured(kind, rows, repeats):
+            print(f"{line.what}: {line.ours}, {line.compared}, {line.ratio}", file=sys.stderr)
+            out.append(line)
+    return out
 
 
 if __name__ == "__main__":
