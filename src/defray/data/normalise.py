@@ -81,9 +81,10 @@ class Normal:
     def is_value(self) -> str:
         """Not NULL and not NaN (which sorts above infinity)."""
         line = self.line
+        if isinstance(line, FloatLine):
+            return f"{self.x} <= {line.sql(math.inf, self.dialect)}"
         if line is not None and line.nan:
-            last = math.inf if isinstance(line, FloatLine) else line.high
-            return f"{self.x} <= {line.sql(last, self.dialect)}"
+            return f"{self.x} < 'NaN'"
         return f"{self.x} IS NOT NULL"
 
     @property
