@@ -15,15 +15,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from defray.core.contract import Unit
+from defray.core.contract import MOST_CUBED, Unit
 from defray.core.domain import Domain
-from defray.data.cube import MOST_CELLS, CubedSource, cells_of
+from defray.data.cube import CubedSource
 from defray.data.source import Control, Exact, Scan, Source
 from defray.errors import Cancelled, SourceUnavailable
 from defray.query.descriptor import Axis
 from defray.query.region import EVERYWHERE, Regions
 from tests.contract import nasty
 from tests.contract.sources import ParquetUnderTest
+from tests.tables import open_session, write_contract, write_people
 
 SECRET = b"k" * 32
 ROWS = nasty.rows()
@@ -53,7 +54,7 @@ def small(policy: str) -> Domain:
     chosen: list[Any] = []
     columns = nasty.domain(policy).columns
     for column in sorted(columns, key=lambda c: (c.bounds is None, c.width)):
-        if prod(c.width for c in (*chosen, column)) <= MOST_CELLS // 8:
+        if prod(c.width for c in (*chosen, column)) <= MOST_CUBED // 8:
             chosen.append(column)
     return Domain(tuple(sorted(chosen, key=lambda c: c.name)))
 
@@ -200,6 +201,27 @@ def test_whoever_waits_for_a_cube_can_give_up(tmp_path: Path):
 
 def test_a_large_domain_has_no_cube(tmp_path: Path):
     domain = nasty.domain(nasty.POLICIES[0])
-    assert cells_of(domain) > MOST_CELLS
+    assert prod(domain.widths) > MOST_CUBED
     with pytest.raises(ValueError, match="too many cells"):
         CubedSource(source_of(tmp_path, domain), domain, SECRET)
+
+
+@pytest.mark.parametrize("kind", ["memory", "disk"])
+def test_a_contract_with_a_cube_reads_its_table_once(tmp_path: Path, kind: str):
+    write_people(tmp_path, 2_000)
+    contract = write_contract(tmp_path)
+    text = contract.read_text().replace("[source]\n", f'[source]\ncube = "{kind}"\n')
+    contract.write_text(text)
+    with open_session(contract) as session:
+        cube: Any = session._engine._source
+        cube._source = source = Counting(cube._source)
+        for sex in ("F", "M"):
+            sql = f"SELECT COUNT(*), AVG(income) FROM people WHERE sex = '{sex}' AND age < 40"
+            assert session.ask(sql, within={"count": 30, "avg_income": "10%"}).charged_rho > 0
+        assert source.scans == 1
+    assert (tmp_path / "contract.cube").exists() == (kind == "disk")
+    with open_session(contract) as session:
+        cube = session._engine._source
+        cube._source = source = Counting(cube._source)
+        session.ask("SELECT COUNT(*) FROM people WHERE age > 70", within=30)
+        assert source.scans == (kind == "memory")

@@ -71,6 +71,8 @@ KEYS: Final = (
         'dsn = "postgresql://defray@db.example/people"'),
     Key("source.data_version", "a label that you change whenever the rows change",
         'data_version = "2024-06"'),
+    Key("source.cube", "keep the exact cells once they were counted, for a small domain: memory or disk",
+        'cube = "memory"'),
     Key("source.csv.header", "whether the first line holds the column names", "header = true"),
     Key("source.csv.delimiter", "the character between fields", 'delimiter = ";"'),
     Key("source.csv.quote", "the character around fields; empty for none", "quote = '\"'"),

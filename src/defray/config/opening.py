@@ -117,6 +117,22 @@ def ledger_exists(contract: Contract) -> bool:
 
 def open_source(contract: Contract, ledger: Ledger) -> Source:
     """The contract's data, to be read only; the ledger keys its fingerprint and may remember it."""
+    source = _uncubed(contract, ledger)
+    if contract.source.cube is None:
+        return source
+    from defray.data.cube import CubedSource
+
+    file = cube_path(contract) if contract.source.cube == "disk" else None
+    return CubedSource(source, contract.domain, ledger.secret, file)
+
+
+def cube_path(contract: Contract) -> Path:
+    """Where a cube on the disk lies: beside the contract, with the suffix .cube."""
+    stem = contract.path.stem if contract.path is not None else "contract"
+    return contract.directory / f"{stem}.cube"
+
+
+def _uncubed(contract: Contract, ledger: Ledger) -> Source:
     if contract.source.kind == "postgresql":
         return _on_server(contract, ledger.secret, ledger.remembered, ledger.remember)
     from defray.data.duckdb.source import DuckDBSource

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Any, Final, cast
 
 from defray.config.fields import Section, shown
 from defray.config.server import has_password
-from defray.core.contract import LedgerSpec, SourceSpec
+from defray.core.contract import MOST_CUBED, LedgerSpec, SourceSpec
+from defray.core.domain import Domain
 from defray.data.postgresql.names import parse_name
 
 _SCHEMA: Final = re.compile("(?!pg_)[a-z_][a-z0-9_]{0,62}")
@@ -24,6 +27,21 @@ def read_source(top: Section) -> SourceSpec:
     source = top.table("source", "source")
     if source is None:
         return nowhere
+    cube = source.choice("cube", ("memory", "disk"))
+    return replace(_place(source), cube=cast(Any, cube))
+
+
+def check_cube(top: Section, source: SourceSpec, domain: Domain) -> None:
+    """Note a cube of more cells than one may have."""
+    cells = prod(domain.widths)
+    if source.cube is not None and cells > MOST_CUBED:
+        message = f"a cube of {cells:,} cells is too large: at most {MOST_CUBED:,} can be kept"
+        cure = "remove cube, or declare fewer columns or wider bins"
+        top.findings.add(("source", "cube"), message, cure)
+
+
+def _place(source: Section) -> SourceSpec:
+    """Which rows, of what kind of database or file."""
     later = ("spark",)
     synonyms = {"duck": "duckdb", "db": "duckdb", "tsv": "csv", "pq": "parquet", "sqlite": "duckdb",
                 "postgres": "postgresql", "pg": "postgresql"}  # fmt: skip

@@ -16,7 +16,7 @@ from defray.config import keys
 from defray.config.columns import read_column
 from defray.config.document import parse_toml, read_text
 from defray.config.fields import Findings, Section, is_name, shown, toml_string
-from defray.config.places import read_ledger, read_source, table_name
+from defray.config.places import check_cube, read_ledger, read_source, table_name
 from defray.config.promises import read_promises
 from defray.config.scarcity import read_sharing
 from defray.config.toml_lines import key_lines
@@ -66,6 +66,7 @@ def parse_contract(text: str, path: Path) -> Contract:
     reuse = _reuse(top, support or "linear")
     ledger = read_ledger(top, path, source)
     domain = _domain(top, support or "linear")
+    check_cube(top, source, domain)
     promises = read_promises(top, domain, support or "linear")
     table = top.text("table") if "table" in top else table_name(source)
     if problems := findings.problems():

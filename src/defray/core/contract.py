@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from defray.core.domain import Domain
 
@@ -46,10 +46,14 @@ class Unit:
         return f"all rows of one {self.column} (at most {self.max_rows} kept)"
 
 
+MOST_CUBED: Final = 1 << 20
+"""How many cells a domain may have for its exact counts to be kept."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceSpec:
     """Where the table is.  ``path`` may be a glob; relative paths are relative to the contract file.
-    ``options`` are the ``csv.*`` keys."""
+    ``options`` are the ``csv.*`` keys; ``cube`` is where the exact cells are kept once they were counted."""
 
     kind: Literal["csv", "parquet", "duckdb", "postgresql", "spark"]
     path: str | None = None
@@ -57,6 +61,7 @@ class SourceSpec:
     dsn: str | None = None
     data_version: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    cube: Literal["memory", "disk"] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from defray.core.canonical import canonical
+from defray.core.contract import MOST_CUBED
 from defray.core.domain import Domain
 from defray.data.counted import CountedSource
 from defray.data.source import Control, Exact, Scan, Source
@@ -28,17 +29,9 @@ from defray.errors import SourceUnavailable
 from defray.query.descriptor import Axis
 from defray.query.region import EVERYWHERE
 
-MOST_CELLS: Final = 1 << 20
-"""Of a domain that a cube is made of."""
-
 _MAC: Final = hashlib.sha256().digest_size
 _FEW: Final = 2**53
 """Totals up to this are kept as whole numbers of 64 bits, and add up exactly in doubles."""
-
-
-def cells_of(domain: Domain) -> int:
-    """How many cells the domain has."""
-    return prod(domain.widths)
 
 
 class CubedSource:
@@ -46,13 +39,13 @@ class CubedSource:
 
     ``secret`` keys the file, which is made (mode 0600) where there is none for this version; a file that is
     another's, or was changed, is made anew.  Safe to use from several threads.  ValueError where the domain
-    has more than :data:`MOST_CELLS` cells.
+    has more than :data:`~defray.core.contract.MOST_CUBED` cells.
     """
 
     def __init__(
         self, source: Source, domain: Domain, secret: bytes, file: Path | None = None
     ) -> None:
-        if cells_of(domain) > MOST_CELLS:
+        if prod(domain.widths) > MOST_CUBED:
             raise ValueError("the domain has too many cells for a cube")
         self._source = source
         self._domain = domain
@@ -164,7 +157,7 @@ class File:
     def _unusable(self, how: str) -> SourceUnavailable:
         return SourceUnavailable(
             f"the cube {self.path.name} cannot be {how}",
-            hint="let the service write to its folder, or leave source.cube_file out",
+            hint='let the service write beside the contract, or write cube = "memory"',
         )
 
 
