@@ -56,6 +56,7 @@ def test_a_whole_story(bare: Terminal, schema: str, ledger: str) -> None:
         assert bare("audit").code == 0
 
 
+@pytest.mark.slow
 def test_a_table_that_is_written_to(bare: Terminal, schema: str) -> None:
     (bare.folder / "contract.toml").write_text(contract(schema))
     assert bare(*ASK).code == 0
