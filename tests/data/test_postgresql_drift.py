@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from defray.core.domain import Domain
+from defray.data.cube import CubedSource
 from defray.data.postgresql.source import PostgresSource
 from defray.errors import SourceChanged
+from tests.data.people import AGE, SECRET, SEX
 from tests.data.postgresql_tables import ALL, SMALL, make, opened
 from tests.postgresql.server import Server, the_server
 
@@ -122,3 +125,13 @@ def test_what_is_remembered_is_opaque(server: Server, settled: str) -> None:
     assert key.startswith("source:")
     assert len(value) == 64 + 1 + 32 + 1 + 32
     assert set(value) <= set("0123456789abcdef:")
+
+
+def test_a_cube_stays_of_the_moment_that_it_was_made(server: Server, settled: str) -> None:
+    table = opened(server, settled)
+    cube = CubedSource(table, Domain((AGE, SEX)), SECRET)
+    assert cube.scan(ALL).rows == [101]
+    server.sql(f"INSERT INTO {settled} VALUES (1, 'F')")
+    changed(table)
+    assert cube.scan(ALL).rows == [101]
+    cube.close()
