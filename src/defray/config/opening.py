@@ -135,6 +135,12 @@ def cube_path(contract: Contract) -> Path:
 def _uncubed(contract: Contract, ledger: Ledger) -> Source:
     if contract.source.kind == "postgresql":
         return _on_server(contract, ledger.secret, ledger.remembered, ledger.remember)
+    if contract.source.kind == "spark":
+        from defray.data.spark.source import SparkSource
+
+        return SparkSource(
+            contract, ledger.secret, remember=ledger.remembered, memo=ledger.remember
+        )
     from defray.data.duckdb.source import DuckDBSource
 
     return DuckDBSource(contract, ledger.secret, remember=ledger.remembered, memo=ledger.remember)

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from defray.config.fields import Section, shown
 from defray.config.server import has_password
+from defray.config.spark import read_spark
 from defray.core.contract import MOST_CUBED, LedgerSpec, SourceSpec
 from defray.core.domain import Domain
 from defray.data.postgresql.names import parse_name
@@ -42,23 +43,23 @@ def check_cube(top: Section, source: SourceSpec, domain: Domain) -> None:
 
 def _place(source: Section) -> SourceSpec:
     """Which rows, of what kind of database or file."""
-    later = ("spark",)
     synonyms = {"duck": "duckdb", "db": "duckdb", "tsv": "csv", "pq": "parquet", "sqlite": "duckdb",
                 "postgres": "postgresql", "pg": "postgresql"}  # fmt: skip
-    kinds = ("csv", "parquet", "duckdb", "postgresql")
-    kind = source.choice("kind", kinds, later=later, synonyms=synonyms)
+    kinds = ("csv", "parquet", "duckdb", "postgresql", "spark")
+    kind = source.choice("kind", kinds, synonyms=synonyms)
     if kind == "postgresql":
         return _table_on_server(source)
+    if kind == "spark":
+        return read_spark(source)
     path, table = source.text("path"), source.text("table")
     if "kind" not in source:
-        cure = 'add kind = "csv", "parquet", "duckdb" or "postgresql"'
+        cure = 'add kind = "csv", "parquet", "duckdb", "postgresql" or "spark"'
         source.problem("kind", "the kind is missing", cure)
-    if source.data.get("kind") not in later:
-        if "dsn" in source:
-            cure = 'remove dsn, or write kind = "postgresql": files are named by path'
-            source.problem("dsn", f"dsn does not apply to {kind or 'files'}", cure)
-        if "path" not in source:
-            source.problem("path", "the path is missing", 'add path = "people.parquet"')
+    if "dsn" in source:
+        cure = 'remove dsn, or write kind = "postgresql": files are named by path'
+        source.problem("dsn", f"dsn does not apply to {kind or 'files'}", cure)
+    if "path" not in source:
+        source.problem("path", "the path is missing", 'add path = "people.parquet"')
     if kind == "duckdb" and "table" not in source:
         source.problem(
             "table", "the table is missing", 'add table = "people": one inside the database'
@@ -70,13 +71,15 @@ def _place(source: Section) -> SourceSpec:
             options = _csv(csv)
         if kind in ("parquet", "duckdb"):
             source.problem("csv", f"csv does not apply to {kind}", "remove [source.csv]")
+    if "spark" in source:
+        source.problem("spark", f"spark does not apply to {kind}", "remove [source.spark]")
     version = source.text("data_version")
     return SourceSpec(cast(Any, kind or "csv"), path, table, None, version, options)
 
 
 def _table_on_server(source: Section) -> SourceSpec:
     """A table in a PostgreSQL database.  Its dsn may come from the environment; a password has to."""
-    for key in ("path", "csv"):
+    for key in ("path", "csv", "spark"):
         if key in source:
             source.problem(key, f"{key} does not apply to postgresql", f"remove {key}")
     dsn, table = source.text("dsn"), source.text("table")

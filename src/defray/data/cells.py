@@ -13,7 +13,6 @@ from defray.core import intervals
 from defray.core.intervals import Atoms
 from defray.core.shapes import Cuts, Grid, Values, Whole
 from defray.data.lines import ExactLine, FloatLine, Point
-from defray.data.measure import nearest_whole
 from defray.data.normalise import Normal
 
 OUTSIDE = -1
@@ -57,7 +56,7 @@ def finite(normal: Normal) -> str:
     guard = (
         f"{normal.x} BETWEEN {line.sql(first, normal.dialect)} AND {line.sql(last, normal.dialect)}"
     )
-    return f"{guard} AND {normal.x} = trunc({normal.x})" if normal.integral_guard else guard
+    return f"{guard} AND {normal.dialect.is_whole(normal.x)}" if normal.integral_guard else guard
 
 
 def ends(normal: Normal) -> tuple[Point, Point]:
@@ -99,7 +98,8 @@ def _cell(normal: Normal) -> str:
 
 def _nearest(normal: Normal, x: str) -> str:
     if isinstance(normal.line, FloatLine):
-        return nearest_whole(normal.dialect.as_double(x) if normal.line.single else x)
+        d = normal.dialect
+        return d.nearest(d.as_double(x) if normal.line.single else x)
     return f"CASE WHEN {x} > floor({x}) + 0.5 THEN floor({x}) + 1 ELSE floor({x}) END"
 
 

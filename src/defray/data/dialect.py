@@ -110,6 +110,14 @@ class Dialect(ABC):
         """Whether sums of decimals are exact and never overflow, so that they can be scaled afterwards."""
         return False
 
+    def nearest(self, x: str) -> str:
+        """The double ``x`` to the nearest whole one, halves down."""
+        return f"CASE WHEN {x} > floor({x}) + 0.5e0 THEN floor({x}) + 1 ELSE floor({x}) END"
+
+    def is_whole(self, x: str) -> str:
+        """Whether a number of any type has no fraction; any answer for an infinite one."""
+        return f"{x} = trunc({x})"
+
     def total(self, x: str, largest: int) -> str:
         """The sum of integers of at most ``largest`` in size, which never overflows."""
         return f"SUM({x})"

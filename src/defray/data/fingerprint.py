@@ -77,9 +77,18 @@ def _unreadable() -> SourceUnavailable:
     )
 
 
+def declared(secret: bytes, reading: str, version: str) -> str:
+    """The fingerprint of data whose content is not looked at: how it is read, and the declared version."""
+    mac = hmac.new(secret, b"defray declared\0", hashlib.sha256)
+    _add(mac, b"reading", reading.encode())
+    _add(mac, b"version", version.encode())
+    return mac.hexdigest()
+
+
 @dataclass(slots=True)
 class Fingerprint:
-    """The fingerprint of the files ``find(pattern)``; ``remember`` and ``memo`` keep it between runs."""
+    """The fingerprint of the files ``lister(pattern, extra)``; ``remember`` and ``memo`` keep it between
+    runs."""
 
     pattern: Path
     secret: bytes
@@ -89,12 +98,13 @@ class Fingerprint:
     extra: tuple[str, ...] = ()
     reading: str = ""
     clock_ns: Callable[[], int] = time.time_ns
+    lister: Callable[[Path, tuple[str, ...]], list[Path]] = find
     _last: tuple[tuple[Stamp, ...], str] | None = None
     _lock: Lock = field(default_factory=Lock)
 
     def current(self) -> tuple[tuple[Stamp, ...], str]:
         """The files' stamps and the fingerprint of their content now."""
-        seen = stamps(find(self.pattern, self.extra))
+        seen = stamps(self.lister(self.pattern, self.extra))
         with self._lock:
             last = self._last
             if last is not None and last[0] == seen and self._settled(seen):

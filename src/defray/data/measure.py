@@ -164,7 +164,7 @@ def _float_units(
 
     x = d.as_double(normal.x) if line.single else normal.x
     if normal.column.other == "clamp" and isinstance(normal.column.shape, Whole):
-        x = nearest_whole(x)
+        x = d.nearest(x)
     hull = _hull(normal, allowed)
     ends = (-math.inf, math.inf) if hull is None else (units_at(hull[0]), units_at(hull[1]))
     at_least = float(low) if ends[0] < low else None
@@ -173,8 +173,3 @@ def _float_units(
     largest = max(abs(low), abs(high))
     whole = d.long(clipped) if largest < 2**62 else d.whole(clipped)
     return whole if largest <= 2**53 else _clip(whole, d.integer(low), d.integer(high))
-
-
-def nearest_whole(x: str) -> str:
-    """The nearest whole double, halves down."""
-    return f"CASE WHEN {x} > floor({x}) + 0.5e0 THEN floor({x}) + 1 ELSE floor({x}) END"

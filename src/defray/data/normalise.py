@@ -125,7 +125,7 @@ class Normal:
                 part = f"{x} >= {low}"
             else:
                 part = f"{x} BETWEEN {low} AND {high}"
-            parts.append(f"{part} AND {x} = trunc({x})" if self.integral_guard else part)
+            parts.append(f"{part} AND {self.dialect.is_whole(x)}" if self.integral_guard else part)
         if len(singles) == 1:
             parts.append(f"{x} = {singles[0]}")
         elif singles:

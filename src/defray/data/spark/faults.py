@@ -1,0 +1,162 @@
+"""What Spark says when it fails, replaced by fixed texts: its own may quote rows, and quotes stack traces.
+
+A fault is told by the name of Spark's error condition and the names of the Java classes that were raised,
+never by a message.  PySpark logs every error of a statement, with its trace, on standard error as well; what
+is raised here is kept out of that log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Final, TypeVar
+
+from defray.errors import DefrayError, SourceUnavailable
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    said: str
+    cure: str
+
+    def error(self) -> SourceUnavailable:
+        return SourceUnavailable(self.said, hint=self.cure)
+
+
+GONE: Final = Fault(
+    "the Spark session has ended",
+    "ask again: a new one is made; if it ends again, give it more memory (spark.driver.memory)",
+)
+_NO_TABLE: Final = Fault(
+    "Spark finds no such table",
+    "correct source.table (schema.table or catalog.schema.table), or name its catalog in [source.spark]",
+)
+_NO_PATH: Final = Fault(
+    "there is no data at source.path", "check source.path; every node of a cluster must see it"
+)
+_NOT_PARQUET: Final = Fault(
+    "the data could not be read as Parquet",
+    "check source.path: every matching file must be Parquet, complete, with columns of like types",
+)
+_ILLEGAL_TYPE: Final = Fault(
+    "a column of the Parquet files has a type that Spark cannot read",
+    "write the files without it (times in microseconds, not nanoseconds)",
+)
+_FORBIDDEN: Final = Fault(
+    "Spark may not read the data",
+    "let the user that Spark runs as read it: the files and their folders, or SELECT on the table",
+)
+_MEMORY: Final = Fault(
+    "the scan needs more memory than Spark has",
+    "raise driver.memory or executor.memory in [source.spark], or ask for fewer groups",
+)
+_PYTHON: Final = Fault(
+    "the table is a view with Python functions, and they did not run on Spark's workers",
+    "set PYSPARK_PYTHON to the same Python everywhere, or name a table without Python functions",
+)
+
+_BY_CONDITION: Final = {
+    "TABLE_OR_VIEW_NOT_FOUND": _NO_TABLE,
+    "SCHEMA_NOT_FOUND": _NO_TABLE,
+    "CATALOG_NOT_FOUND": _NO_TABLE,
+    "REQUIRES_SINGLE_PART_NAMESPACE": _NO_TABLE,
+    "IDENTIFIER_TOO_MANY_NAME_PARTS": _NO_TABLE,
+    "PATH_NOT_FOUND": _NO_PATH,
+    "UNABLE_TO_INFER_SCHEMA": _NOT_PARQUET,
+    "CANNOT_MERGE_SCHEMAS": _NOT_PARQUET,
+    "CANNOT_READ_FILE_FOOTER": _NOT_PARQUET,
+    "FAILED_READ_FILE": _NOT_PARQUET,
+    "PARQUET_TYPE_ILLEGAL": _ILLEGAL_TYPE,
+    "PARQUET_TYPE_NOT_SUPPORTED": _ILLEGAL_TYPE,
+    "PARQUET_TYPE_NOT_RECOGNIZED": _ILLEGAL_TYPE,
+    "INSUFFICIENT_PERMISSIONS": _FORBIDDEN,
+}
+_BY_CLASS: Final = {
+    "OutOfMemoryError": _MEMORY,
+    "SparkOutOfMemoryError": _MEMORY,
+    "AccessControlException": _FORBIDDEN,
+    "AccessDeniedException": _FORBIDDEN,
+    "PythonException": _PYTHON,
+    "FileNotFoundException": _NO_PATH,
+    "NoSuchTableException": _NO_TABLE,
+    "NoSuchNamespaceException": _NO_TABLE,
+    "Py4JNetworkError": GONE,
+    "ConnectionRefusedError": GONE,
+    "ConnectionResetError": GONE,
+    "BrokenPipeError": GONE,
+    "IllegalStateException": GONE,  # "Cannot call methods on a stopped SparkContext"
+}
+
+
+def guarded(step: Callable[[], T], doing: str, cure: str) -> T:
+    """What ``step`` returns.  Whatever Spark raises in it becomes a fixed error, outside the handler."""
+    fault: Fault | None = None
+    with quiet():
+        try:
+            return step()
+        except DefrayError:
+            raise
+        except Exception as error:
+            fault = _fault(error, doing, cure)
+    raise fault.error()
+
+
+def _fault(error: Exception, doing: str, cure: str) -> Fault:
+    condition, classes = names(error)
+    known = _BY_CONDITION.get(condition.partition(".")[0])
+    if known is not None:
+        return known
+    for name in reversed(classes):
+        if name in _BY_CLASS:
+            return _BY_CLASS[name]
+    return Fault(f"{doing} ({condition or classes[-1]})", cure)
+
+
+def names(error: BaseException) -> tuple[str, list[str]]:
+    """The error condition, and the simple names of the classes raised, the root cause last."""
+    condition, classes = "", [type(error).__name__]
+    try:
+        thrown: Any = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+        condition = str(getattr(error, "getCondition", str)() or "")
+        while thrown is not None and len(classes) < 20:
+            classes.append(str(thrown.getClass().getSimpleName()))
+            thrown = thrown.getCause()
+    except Exception:  # Spark is gone: what is known by now has to do
+        classes.append("Py4JNetworkError")
+    return condition, classes
+
+
+# -- the logs of PySpark ------------------------------------------------------------------------------
+
+_ours: Final[ContextVar[bool]] = ContextVar("defray_spark_ours", default=False)
+_lock: Final = Lock()
+_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+
+class _NotOurs(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not _ours.get()
+
+
+_filter: Final = _NotOurs()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Errors raised in the block are not logged by PySpark; those of others still are."""
+    from pyspark.logger import PySparkLogger
+
+    with _lock:
+        for name in _LOGGERS:
+            PySparkLogger.getLogger(name).addFilter(_filter)
+    token = _ours.set(True)
+    try:
+        yield
+    finally:
+        _ours.reset(token)
