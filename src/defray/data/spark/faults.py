@@ -37,7 +37,7 @@ _NO_TABLE: Final = Fault(
     "Spark finds no such table",
     "correct source.table (schema.table or catalog.schema.table), or name its catalog in [source.spark]",
 )
-_NO_PATH: Final = Fault(
+NO_PATH: Final = Fault(
     "there is no data at source.path", "check source.path; every node of a cluster must see it"
 )
 _NOT_PARQUET: Final = Fault(
@@ -51,6 +51,13 @@ _ILLEGAL_TYPE: Final = Fault(
 _FORBIDDEN: Final = Fault(
     "Spark may not read the data",
     "let the user that Spark runs as read it: the files and their folders, or SELECT on the table",
+)
+_NO_LIBRARY: Final = Fault(
+    "Spark lacks a library that the source needs",
+    'name it in [source.spark], for example: jars.packages = "org.apache.hadoop:hadoop-aws:3.4.1"',
+)
+_NO_ANSWER: Final = Fault(
+    "where the data is, nothing answers Spark", "check the host in source.path, and that it is up"
 )
 _MEMORY: Final = Fault(
     "the scan needs more memory than Spark has",
@@ -67,11 +74,12 @@ _BY_CONDITION: Final = {
     "CATALOG_NOT_FOUND": _NO_TABLE,
     "REQUIRES_SINGLE_PART_NAMESPACE": _NO_TABLE,
     "IDENTIFIER_TOO_MANY_NAME_PARTS": _NO_TABLE,
-    "PATH_NOT_FOUND": _NO_PATH,
+    "PATH_NOT_FOUND": NO_PATH,
     "UNABLE_TO_INFER_SCHEMA": _NOT_PARQUET,
     "CANNOT_MERGE_SCHEMAS": _NOT_PARQUET,
     "CANNOT_READ_FILE_FOOTER": _NOT_PARQUET,
     "FAILED_READ_FILE": _NOT_PARQUET,
+    "UNSUPPORTED_TIME_TYPE": _ILLEGAL_TYPE,
     "PARQUET_TYPE_ILLEGAL": _ILLEGAL_TYPE,
     "PARQUET_TYPE_NOT_SUPPORTED": _ILLEGAL_TYPE,
     "PARQUET_TYPE_NOT_RECOGNIZED": _ILLEGAL_TYPE,
@@ -83,7 +91,10 @@ _BY_CLASS: Final = {
     "AccessControlException": _FORBIDDEN,
     "AccessDeniedException": _FORBIDDEN,
     "PythonException": _PYTHON,
-    "FileNotFoundException": _NO_PATH,
+    "FileNotFoundException": NO_PATH,
+    "ClassNotFoundException": _NO_LIBRARY,
+    "ConnectException": _NO_ANSWER,
+    "UnknownHostException": _NO_ANSWER,
     "NoSuchTableException": _NO_TABLE,
     "NoSuchNamespaceException": _NO_TABLE,
     "Py4JNetworkError": GONE,
@@ -108,28 +119,33 @@ def guarded(step: Callable[[], T], doing: str, cure: str) -> T:
 
 
 def _fault(error: Exception, doing: str, cure: str) -> Fault:
-    condition, classes = names(error)
-    known = _BY_CONDITION.get(condition.partition(".")[0])
-    if known is not None:
-        return known
+    conditions, classes = names(error)
+    for condition in conditions:
+        known = _BY_CONDITION.get(condition.partition(".")[0])
+        if known is not None:
+            return known
     for name in reversed(classes):
         if name in _BY_CLASS:
             return _BY_CLASS[name]
-    return Fault(f"{doing} ({condition or classes[-1]})", cure)
+    return Fault(f"{doing} ({[*classes, *conditions][-1]})", cure)
 
 
-def names(error: BaseException) -> tuple[str, list[str]]:
-    """The error condition, and the simple names of the classes raised, the root cause last."""
-    condition, classes = "", [type(error).__name__]
+def names(error: BaseException) -> tuple[list[str], list[str]]:
+    """The error conditions, and the simple names of the classes raised; those of the root cause last."""
+    conditions, classes = [], [type(error).__name__]
     try:
+        from py4j.java_gateway import is_instance_of
+        from pyspark import SparkContext
+
         thrown: Any = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
-        condition = str(getattr(error, "getCondition", str)() or "")
         while thrown is not None and len(classes) < 20:
             classes.append(str(thrown.getClass().getSimpleName()))
+            if is_instance_of(SparkContext._gateway, thrown, "org.apache.spark.SparkThrowable"):
+                conditions.append(str(thrown.getCondition() or ""))
             thrown = thrown.getCause()
     except Exception:  # Spark is gone: what is known by now has to do
         classes.append("Py4JNetworkError")
-    return condition, classes
+    return [c for c in conditions if c], classes
 
 
 # -- the logs of PySpark ------------------------------------------------------------------------------

@@ -14,10 +14,10 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from defray.data.spark.faults import guarded
+from defray.data.spark.faults import guarded, quiet
 from defray.data.spark.java import check_java
 from defray.data.spark.settings import ALWAYS, DEFAULTS
 from defray.errors import MissingExtra, SourceUnavailable
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 INSTALL: Final = 'pip install "defray[spark]"'
 CONNECT_SECONDS: Final = 5.0
 EXECUTOR_SECONDS: Final = 60.0
+STOP_SECONDS: Final = 20.0
 
 
 def check(options: Mapping[str, str]) -> None:
@@ -66,7 +67,9 @@ def _context(settings: Mapping[str, str]) -> SparkContext:
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
-    conf = SparkConf(loadDefaults=False)
+    if not _jvm_answers():
+        SparkContext._gateway = SparkContext._jvm = None
+    conf = SparkConf()
     for key, value in settings.items():
         conf.set(key, value)
     gateway = None
@@ -77,6 +80,39 @@ def _context(settings: Mapping[str, str]) -> SparkContext:
     with _signals_kept(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return SparkContext(conf=conf, gateway=gateway)
+
+
+def stop(context: SparkContext) -> None:
+    """Ends a context that was made here, and its JVM: the next one may have other options."""
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context is not context:
+        return
+    gateway: Any = SparkContext._gateway
+    with quiet(), warnings.catch_warnings(), suppress(Exception):  # it may have ended already
+        warnings.simplefilter("ignore")
+        context.stop()
+    SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+    with suppress(Exception):
+        gateway.shutdown()
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        process.stdin.close()  # which ends the JVM
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_SECONDS)
+
+
+def _jvm_answers() -> bool:
+    """Whether there is a JVM of an earlier session, still alive."""
+    from pyspark import SparkContext
+
+    if SparkContext._jvm is None:
+        return False
+    try:
+        SparkContext._jvm.java.lang.System.nanoTime()
+    except Exception:  # it has ended
+        return False
+    return True
 
 
 @contextmanager

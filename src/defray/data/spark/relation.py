@@ -20,7 +20,7 @@ from defray.core.contract import Contract
 from defray.data.fingerprint import find
 from defray.data.physical import Raw
 from defray.data.spark.dialect import SPARK
-from defray.data.spark.faults import guarded
+from defray.data.spark.faults import NO_PATH, guarded
 from defray.data.spark.naming import is_local, table_parts
 from defray.data.spark.reading import raw
 from defray.data.spark.session import Session
@@ -121,6 +121,8 @@ def _paths(contract: Contract) -> tuple[Sequence[str], str | None]:
     here = pattern(contract)
     text = str(here)
     matched = [text] if os.path.exists(text) else sorted(glob.glob(text, recursive=True))
+    if not matched:
+        raise NO_PATH.error()
     if any(c in m for m in matched for c in "*?[]{}\\"):
         raise SourceUnavailable(
             "a data file has one of * ? [ ] { } \\ in its name or folder",

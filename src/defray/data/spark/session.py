@@ -9,7 +9,6 @@ Python these have.
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from defray.data.spark.faults import GONE, guarded, quiet
-from defray.data.spark.making import await_executors, check_pyspark, make
+from defray.data.spark.making import await_executors, check_pyspark, make, stop
 from defray.data.spark.settings import SETTINGS
 from defray.data.watch import Watch
 from defray.errors import SourceUnavailable
@@ -95,7 +94,7 @@ class Session:
                 return
             if _own is mine:
                 _own = None
-            _stop(mine.context)
+            stop(mine.context)
 
 
 @contextmanager
@@ -127,7 +126,7 @@ def _found() -> Session | None:
         return None
     with quiet():
         if not _is_alive(context):
-            _forget(context)
+            stop(context)
             return None
     mine = _own if _own is not None and _own.context is context else None
     session = _child(SparkSession(context))
@@ -145,7 +144,7 @@ def _made(options: Mapping[str, str]) -> Session:
         await_executors(context, options)
         child = _child(SparkSession(context))
     except SourceUnavailable:
-        _stop(context)
+        stop(context)
         raise
     _own = _Own(context, 1)
     return Session(child, _own)
@@ -168,26 +167,3 @@ def _is_alive(context: SparkContext) -> bool:
         return context._jsc is not None and not context._jsc.sc().isStopped()
     except Exception:  # nothing answers any more
         return False
-
-
-def _forget(context: SparkContext) -> None:
-    """Lets go of a context that has ended, and of a JVM that does not answer, so that another can begin."""
-    from pyspark import SparkContext
-
-    _stop(context)
-    try:
-        assert SparkContext._jvm is not None
-        SparkContext._jvm.java.lang.System.nanoTime()
-    except Exception:  # the JVM has ended too
-        SparkContext._gateway = SparkContext._jvm = None
-
-
-def _stop(context: SparkContext) -> None:
-    from pyspark import SparkContext
-
-    if SparkContext._active_spark_context is not context:
-        return
-    with quiet(), warnings.catch_warnings(), suppress(Exception):  # it may have ended already
-        warnings.simplefilter("ignore")
-        context.stop()
-    SparkContext._active_spark_context = None

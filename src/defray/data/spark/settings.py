@@ -13,8 +13,10 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.variable.substitute": "false",
     "spark.sql.groupByAliases": "true",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.optimizer.avoidDoubleFilterEval": "false",  # else text does not prune partitions
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.datetime.java8API.enabled": "true",  # else pushed filters move days of October 1582
     "spark.sql.parquet.mergeSchema": "true",
     "spark.sql.parquet.filterPushdown": "true",
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
