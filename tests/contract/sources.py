@@ -21,6 +21,8 @@ from defray.core.domain import Domain
 from defray.data.duckdb.source import DuckDBSource
 from defray.data.postgresql.source import PostgresSource
 from defray.data.source import Source
+from defray.data.spark.source import SparkSource
+from tests import spark
 from tests.contract.nasty import POOLS, SECRET, UNITS
 from tests.postgresql.server import new_schema, the_server
 
@@ -50,7 +52,7 @@ class _Files:
     def write(self, rows: Rows) -> SourceSpec:
         raise NotImplementedError
 
-    def open(self, domain: Domain, unit: Unit) -> DuckDBSource:
+    def open(self, domain: Domain, unit: Unit) -> Source:
         made = Contract("people", Fraction(1), unit, self.spec, domain, self.folder)
         return DuckDBSource(made, SECRET)
 
@@ -214,10 +216,23 @@ class PostgresUnderTest:
         return PostgresSource(made, self.server.dsn(self.server.SERVICE), SECRET)
 
 
+class SparkUnderTest(ManyParquetUnderTest):
+    """The same files by their folder."""
+
+    def __init__(self, folder: Path, rows: Rows) -> None:
+        spark.needed()
+        super().__init__(folder, rows)
+
+    def open(self, domain: Domain, unit: Unit) -> Source:
+        spec = SourceSpec("spark", "part", options=spark.OPTIONS)
+        return SparkSource(Contract("people", Fraction(1), unit, spec, domain, self.folder), SECRET)
+
+
 SOURCES: Final[Mapping[str, type[SourceUnderTest]]] = {
     "csv": CsvUnderTest,
     "parquet": ParquetUnderTest,
     "glob": ManyParquetUnderTest,
     "duckdb": DuckDBUnderTest,
     "postgresql": PostgresUnderTest,
+    "spark": SparkUnderTest,
 }

@@ -27,7 +27,7 @@ from defray.data import watch
 from defray.data.duckdb.source import DuckDBSource
 from defray.data.source import Control, Scan
 from defray.data.spark.source import SparkSource
-from defray.data.truncation import padded
+from defray.data.truncation import pads
 from defray.errors import Cancelled, DefrayError, SourceChanged, SourceUnavailable
 from defray.query.descriptor import Axis
 from defray.query.region import EVERYWHERE, Regions
@@ -149,7 +149,7 @@ def test_the_key_of_the_kept_rows_is_in_no_plan(tmp_path: Path) -> None:
     )
     plan = source.explained(ALL)
     assert "sha2" in plan
-    for pad in padded(SECRET):
+    for pad in pads(SECRET):
         assert not [w for w in (pad.hex(), pad.hex().upper(), repr(pad)[2:20]) if w in plan]
     source.close()
 
