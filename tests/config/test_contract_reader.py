@@ -344,7 +344,6 @@ SOURCE_MISTAKES = [
      "source.csv", "does not apply", "remove"),
     ({"kind": '"postgresql"', "path": None, "table": '"x"', "data_version": '"1"',
       "dsn": '"postgresql://me:hunter2@db/x"'}, "source.dsn", "password", "DEFRAY_SOURCE_DSN"),
-    ({"kind": '"spark"', "path": None, "table": '"x"'}, "source.kind", "not available", "csv"),
     ({"path": None}, "source.path", "missing", "path ="),
     ({"path": '""'}, "source.path", "empty", "path ="),
     ({"path": "1"}, "source.path", "1 is not a string", "path ="),

@@ -34,7 +34,7 @@ from defray.core.contract import RELATION, Contract
 from defray.core.numbers import show_number
 from defray.core.principals import NOBODY, Principals
 from defray.core.zcdp import epsilon_for
-from defray.errors import LedgerError
+from defray.errors import DefrayError, LedgerError
 from defray.ledger.beside import Token
 from defray.ledger.records import PURSES, Arrival, Entry, Epoch, Known, Purse, Terms
 from defray.ledger.store import Ledger
@@ -194,6 +194,9 @@ def show_check(words: Mapping[str, Any]) -> None:
         say(f"  {name:<12} {text}")
     for p in words["promises"]:
         say(f"  never refused {screen.safe(promise_in_words(p))}: needs {rho(p['needs_rho'])} rho")
+    if words["source"]["problem"]:
+        say(f"  the rows cannot be read: {words['source']['problem']}", "bold red")
+        say(f"    {words['source']['cure']}")
     table = new_table()
     for name in ("column", "type", "cells", "NULL", "outside the domain", "may be summed"):
         table.add_column(name, justify="right" if name == "cells" else "left")

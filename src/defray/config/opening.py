@@ -172,16 +172,22 @@ def source_name(contract: Contract) -> str:
     if spec.kind == "postgresql":
         with closing(_on_server(contract, b"")) as source:
             return source.name
+    if spec.path and "://" in spec.path:
+        return spec.path
     place = str(contract.directory / spec.path) if spec.path else spec.table or ""
     return f"{place} table {spec.table}" if spec.path and spec.table else place
 
 
 def probe_source(contract: Contract) -> None:
-    """Ask a database whether its table can be read as declared; files are read with the first question.
-    Raises SourceUnavailable, BadInput or MissingExtra."""
+    """Ask a database whether its table can be read as declared, and whether Spark can begin; files are read
+    with the first question.  Raises SourceUnavailable, BadInput or MissingExtra."""
     if contract.source.kind == "postgresql":
         with closing(_on_server(contract, b"")) as source:
             source.probe()
+    if contract.source.kind == "spark":
+        from defray.data.spark.source import check
+
+        check(contract)
 
 
 def _sampler() -> Sampler:

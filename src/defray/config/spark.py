@@ -25,7 +25,9 @@ def read_spark(source: Section) -> SourceSpec:
     """Where the rows are; what is wrong has been noted."""
     path, table = source.text("path"), source.text("table")
     version = source.text("data_version")
-    source.reserved("dsn", "remove dsn; the master goes into [source.spark]")
+    if "dsn" in source:
+        cure = "remove dsn; the master goes into [source.spark]"
+        source.problem("dsn", "dsn does not apply to spark", cure)
     if "csv" in source:
         source.problem("csv", "csv does not apply to spark", "remove [source.csv]")
     if "path" in source and "table" in source:
@@ -38,7 +40,8 @@ def read_spark(source: Section) -> SourceSpec:
     if path is not None and path.lower().endswith(_TEXT_FILES):
         cure = 'write kind = "csv" for CSV files, or convert them to Parquet'
         source.problem("path", f"{shown(path)} is not Parquet, which Spark reads here", cure)
-    if "data_version" not in source and not (path is not None and is_local(path)):
+    named = "path" in source or "table" in source
+    if named and "data_version" not in source and not (path is not None and is_local(path)):
         cure = 'add data_version = "1", and change it whenever the rows change'
         message = "the data version is missing: such data cannot be fingerprinted"
         source.problem("data_version", message, cure)

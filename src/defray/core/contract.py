@@ -53,8 +53,8 @@ MOST_CUBED: Final = 1 << 20
 @dataclass(frozen=True, slots=True)
 class SourceSpec:
     """Where the table is.  ``path`` may be a glob; relative paths are relative to the contract file.
-    ``options`` are the ``csv.*`` keys, or Spark's own options by their whole names; ``cube`` is where the exact
-    cells are kept once they were counted."""
+    ``options`` are the ``csv.*`` keys, or Spark's own options by their whole names; ``cube`` is where the
+    exact cells are kept once they were counted."""
 
     kind: Literal["csv", "parquet", "duckdb", "postgresql", "spark"]
     path: str | None = None

@@ -23,6 +23,7 @@ from defray.data.fingerprint import Fingerprint, Stamp, declared
 from defray.data.normalise import Normal
 from defray.data.physical import normal, pick
 from defray.data.source import Control, Exact, Scan
+from defray.data.spark import making
 from defray.data.spark.dialect import KEY, SPARK
 from defray.data.spark.faults import guarded
 from defray.data.spark.naming import is_local
@@ -211,6 +212,15 @@ class SparkSource:
         return made.exact(map(_whole, version.session.rows(made.sql, watch)))
 
 
+def check(contract: Contract) -> None:
+    """PySpark, Java, the master and local files, looked at without beginning a session.
+
+    Raises MissingExtra or SourceUnavailable."""
+    making.check(contract.source.options)
+    if contract.source.path is not None and is_local(contract.source.path):
+        files(pattern(contract))
+
+
 def _whole(row: Sequence[Any]) -> tuple[Any, ...]:
     """A row with its decimals, which are whole numbers, as integers."""
     return tuple(int(x) if isinstance(x, Decimal) else x for x in row)
@@ -218,14 +228,14 @@ def _whole(row: Sequence[Any]) -> tuple[Any, ...]:
 
 def _show_key(session: Session, secret: bytes) -> None:
     """Makes the view of the HMAC's keys: rows of the driver's memory, in no text, plan or log."""
-    spark, pads = session.spark, pads(secret)
+    spark, keys = session.spark, pads(secret)
 
     def make() -> None:
         jvm, gateway = spark._jvm, spark._sc._gateway
         assert jvm is not None and gateway is not None
         schema = jvm.org.apache.spark.sql.types.StructType.fromDDL("outer_ BINARY, inner_ BINARY")
         values = gateway.new_array(jvm.java.lang.Object, 2)
-        values[0], values[1] = pads
+        values[0], values[1] = keys
         rows = jvm.java.util.ArrayList()
         rows.add(jvm.org.apache.spark.sql.RowFactory.create(values))
         spark._jsparkSession.createDataFrame(rows, schema).createOrReplaceTempView(KEY)
