@@ -12,6 +12,7 @@ from defray.config.opening import wire
 from defray.config.reader import read_contract
 from defray.data.source import Control, Exact, Scan, Source
 from defray.session import Session
+from tests.spark import OPTIONS
 
 PEOPLE = """
     SELECT i AS id,
@@ -54,6 +55,14 @@ def write_contract(
     text = f'version = 1\ntable = "people"\n{top}\n\n[source]\nkind = "{kind}"\npath = "{data}"\n'
     path = folder / "contract.toml"
     path.write_text(text + columns)
+    return path
+
+
+def write_spark_contract(folder: Path, top: str = "rho = 1") -> Path:
+    """The same through Spark, with what makes it quick."""
+    path = write_contract(folder, top, kind="spark")
+    lines = (f'"{key.removeprefix("spark.")}" = "{value}"' for key, value in OPTIONS.items())
+    path.write_text(path.read_text() + "\n[source.spark]\n" + "\n".join(lines) + "\n")
     return path
 
 

@@ -5,10 +5,8 @@ What needs a process of its own, because the session of the tests is in this one
 
 from __future__ import annotations
 
-import os
-import subprocess
+import json
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -18,11 +16,11 @@ from defray.data.spark.making import check
 from defray.errors import MissingExtra, SourceUnavailable
 from tests import spark
 from tests.data.people import parquet
-from tests.tables import write_contract
+from tests.data.spark_processes import run
+from tests.tables import write_spark_contract
 
 pytestmark = pytest.mark.xdist_group("spark")
 SMALL = "SELECT i % 90 AS age, 'F' AS sex, i AS income FROM range(900) t(i)"
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -32,35 +30,11 @@ def there() -> None:
         pytest.skip(reason)
 
 
-def options() -> str:
-    lines = (f'"{k.removeprefix("spark.")}" = "{v}"' for k, v in spark.OPTIONS.items())
-    return "\n[source.spark]\n" + "\n".join(lines) + "\n"
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     parquet(tmp_path / "people.parquet", SMALL)
-    contract = write_contract(tmp_path, kind="spark")
-    text = contract.read_text()
-    contract.write_text(text.replace("\n[columns.age]", f"{options()}\n[columns.age]", 1))
+    write_spark_contract(tmp_path)
     return tmp_path
-
-
-def run(
-    folder: Path, *command: str, env: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """A Python of its own in the folder, with nothing on its standard input."""
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK", "SPARK"))}
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    return subprocess.run(
-        [sys.executable, *command],
-        cwd=folder,
-        env={**inherited, "PYTHONPATH": path, **(env or {})},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
 
 
 def test_workers_with_another_python_do_not_matter_and_the_terminal_stays_clean(
@@ -79,6 +53,7 @@ def test_workers_with_another_python_do_not_matter_and_the_terminal_stays_clean(
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_session_is_made_shared_lost_made_again_and_stopped(folder: Path) -> None:
     script = """
         import os, signal
@@ -108,10 +83,11 @@ def test_a_session_is_made_shared_lost_made_again_and_stopped(folder: Path) -> N
         assert SparkContext._active_spark_context is None
         print("done")
     """
-    done = run(folder, "-c", textwrap.dedent(script))
+    done = run(folder, "-c", script)
     assert (done.stdout, done.stderr) == ("done\n", "")
 
 
+@pytest.mark.slow
 def test_a_session_that_is_there_is_used_and_left_alone(folder: Path) -> None:
     script = """
         import warnings
@@ -139,8 +115,18 @@ def test_a_session_that_is_there_is_used_and_left_alone(folder: Path) -> None:
         mine.stop()
         print("done")
     """
-    done = run(folder, "-c", textwrap.dedent(script))
+    done = run(folder, "-c", script)
     assert done.stdout == "done\n", done.stderr
+
+
+def test_check_says_what_is_missing(folder: Path, tmp_path: Path) -> None:
+    nowhere = {"JAVA_HOME": str(tmp_path / "nowhere")}
+    said = run(folder, "-m", "defray", "check", env=nowhere)
+    assert said.returncode == 0
+    assert "the rows cannot be read: Spark needs Java 17 or later" in " ".join(said.stdout.split())
+    assert "JAVA_HOME" in said.stdout
+    found = json.loads(run(folder, "-m", "defray", "check", "--json").stdout)["source"]
+    assert (found["kind"], found["problem"]) == ("spark", None)
 
 
 def test_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,6 +170,7 @@ def test_a_master_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
         check({"spark.master": "spark://127.0.0.1:1,localhost:2"})
 
 
+@pytest.mark.slow
 def test_options_that_spark_cannot_begin_with(folder: Path) -> None:
     text = (folder / "contract.toml").read_text().replace('"1g"', '"1 potato"')
     (folder / "contract.toml").write_text(text)

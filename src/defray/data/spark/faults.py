@@ -1,8 +1,8 @@
 """What Spark says when it fails, replaced by fixed texts: its own may quote rows, and quotes stack traces.
 
 A fault is told by the name of Spark's error condition and the names of the Java classes that were raised,
-never by a message.  PySpark logs every error of a statement, with its trace, on standard error as well; what
-is raised here is kept out of that log.
+never by a message.  PySpark logs every error of a statement, with its trace, on standard error as well, and
+Py4J, where it logs, all that it sends; what is said here is kept out of these logs.
 """
 
 from __future__ import annotations
@@ -152,7 +152,8 @@ def names(error: BaseException) -> tuple[list[str], list[str]]:
 
 _ours: Final[ContextVar[bool]] = ContextVar("defray_spark_ours", default=False)
 _lock: Final = Lock()
-_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+_OF_PYSPARK: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+_OF_PY4J: Final = ("py4j.java_gateway", "py4j.clientserver", "py4j.protocol", "py4j.finalizer")
 
 
 class _NotOurs(logging.Filter):
@@ -165,12 +166,14 @@ _filter: Final = _NotOurs()
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Errors raised in the block are not logged by PySpark; those of others still are."""
+    """What is sent and raised in the block is in no log of PySpark's or Py4J's; that of others still is."""
     from pyspark.logger import PySparkLogger
 
     with _lock:
-        for name in _LOGGERS:
+        for name in _OF_PYSPARK:  # which have to be made as its own kind
             PySparkLogger.getLogger(name).addFilter(_filter)
+        for name in _OF_PY4J:
+            logging.getLogger(name).addFilter(_filter)
     token = _ours.set(True)
     try:
         yield

@@ -5,6 +5,7 @@ The JVM writes to no terminal and there are no progress bars.
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
@@ -39,13 +40,18 @@ def check(options: Mapping[str, str]) -> None:
 
 
 def check_pyspark() -> None:
-    """Raises MissingExtra, or SourceUnavailable where it is too old."""
+    """Raises MissingExtra, or SourceUnavailable where it is too old, or a client of Spark Connect."""
     try:
         with warnings.catch_warnings():  # of libraries that PySpark may use, and nothing here does
             warnings.simplefilter("ignore")
             import pyspark.sql
     except ImportError:
         raise MissingExtra("a source in Spark needs PySpark", hint=INSTALL) from None
+    if "SPARK_CONNECT_MODE_ENABLED" in os.environ and "SPARK_LOCAL_REMOTE" not in os.environ:
+        raise SourceUnavailable(
+            "this process uses Spark Connect, which a source in Spark cannot",
+            hint="open the contract in a process with a classic session, or with none",
+        )
     if int(pyspark.__version__.partition(".")[0]) < 4:
         raise SourceUnavailable(
             f"PySpark {pyspark.__version__} is too old: 4 or later is needed", hint=INSTALL

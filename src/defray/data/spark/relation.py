@@ -45,7 +45,6 @@ def opened(session: Session, contract: Contract) -> Opened:
         relation = ".".join(map(SPARK.name, table_parts(spec.table or contract.table)))
 
         def look() -> Any:
-            session.spark.sql(f"REFRESH TABLE {relation}")
             return session.spark.sql(f"SELECT * FROM {relation}").schema
 
         cure = "check source.table: a table or view that Spark can read"
