@@ -116,6 +116,15 @@ def test_a_declared_text_is_always_a_literal(tmp_path: Path) -> None:
     source.close()
 
 
+def test_nothing_but_a_condition_in_brackets(tmp_path: Path) -> None:
+    """Behind a query without an alias, ``WHERE (FALSE)`` would be an alias and a name of its column."""
+    lonely = written(tmp_path, SMALL, SEX)
+    for source in (lonely, written(tmp_path, SMALL)):
+        assert source.scan(Scan(False)).rows == [0]
+        assert source.scan(Scan(False, (Axis(0),))).rows[:2] == [0, 0]
+        source.close()
+
+
 def test_what_spark_is_asked_reaches_the_partitions_and_the_files(tmp_path: Path) -> None:
     parquet_by(tmp_path / "people", "SELECT i AS age, 2000 + i % 7 AS year FROM range(100) t(i)")
     year = Column("year", "integer", Whole(1990, 2020))

@@ -109,6 +109,10 @@ class SparkDialect(Dialect):
     def truncate(self, level: str, x: str) -> str:
         return f"date_trunc('{level}', {x})"
 
+    def derived(self, query: str) -> str:
+        """With an alias: without one, ``WHERE (FALSE)`` behind it is an alias with a name of a column."""
+        return f"({query}) AS derived_"
+
     @property
     def with_twice(self) -> str:
         return ""

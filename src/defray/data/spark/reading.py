@@ -34,7 +34,7 @@ _INTEGERS = {
 _FLOATS = ("float", "double")
 _TEXT = re.compile(r"string( collate \S+)?|(var)?char\(\d+\)", re.IGNORECASE)
 
-_BLANK = "[ \t\n\v\f\r]*"
+_BLANK = "\\s*"
 _NUMBER = (
     f"^{_BLANK}[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?"
     f"|[iI][nN][fF]([iI][nN][iI][tT][yY])?|[nN][aA][nN]){_BLANK}\\z"

@@ -67,7 +67,7 @@ def opened(session: Session, contract: Contract) -> Opened:
         for f in schema.fields
         if twice[f.name] == 1
     }
-    return Opened(session, relation, columns)
+    return Opened(session, f"{relation} AS rows_", columns)
 
 
 def how_read(contract: Contract) -> str:

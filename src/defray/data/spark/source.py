@@ -176,7 +176,7 @@ class SparkSource:
         ]
         values = [item for item, _ in read_as]
         normals = tuple(rules for _, rules in read_as)
-        table = f"(SELECT {', '.join(values)} FROM {found.relation})"
+        table = SPARK.derived(f"SELECT {', '.join(values)} FROM {found.relation}")
         if unit.column is not None:
             of_unit = pick(found.columns, unit.column, "unit.column")
             row_key = [pick(found.columns, k, "unit.row_key") for k in unit.row_key]
@@ -199,7 +199,7 @@ class SparkSource:
                 values=values,
                 keep=[n.keep for n in normals if n.keep is not None],
             )
-            table = f"({kept})"
+            table = SPARK.derived(kept)
         return _Version(state, found.session, normals, table, unit.column is not None)
 
     # -- running ----------------------------------------------------------------------------------
