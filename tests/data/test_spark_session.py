@@ -122,11 +122,11 @@ def test_a_session_that_is_there_is_used_and_left_alone(folder: Path) -> None:
 def test_check_says_what_is_missing(folder: Path, tmp_path: Path) -> None:
     nowhere = {"JAVA_HOME": str(tmp_path / "nowhere")}
     said = run(folder, "-m", "defray", "check", env=nowhere)
-    assert said.returncode == 0
-    assert "the rows cannot be read: Spark needs Java 17 or later" in " ".join(said.stdout.split())
-    assert "JAVA_HOME" in said.stdout
+    assert said.returncode == 4
+    assert "Spark needs Java 17 or later" in " ".join(said.stderr.split())
+    assert "JAVA_HOME" in said.stderr
     found = json.loads(run(folder, "-m", "defray", "check", "--json").stdout)["source"]
-    assert (found["kind"], found["problem"]) == ("spark", None)
+    assert found["kind"] == "spark"
 
 
 def test_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ from defray.core.contract import RELATION, Contract
 from defray.core.numbers import show_number
 from defray.core.principals import NOBODY, Principals
 from defray.core.zcdp import epsilon_for
-from defray.errors import DefrayError, LedgerError
+from defray.errors import LedgerError
 from defray.ledger.beside import Token
 from defray.ledger.records import PURSES, Arrival, Entry, Epoch, Known, Purse, Terms
 from defray.ledger.store import Ledger

@@ -122,10 +122,6 @@ class Section:
                 cure = keys.cure_for_unknown(self.family, key)
                 self.problem(key, f"there is no key {toml_key(key)} here", cure)
 
-    def reserved(self, key: str, cure: str) -> None:
-        if key in self:
-            self.problem(key, f"{key} is not available in this version", cure)
-
     def table(self, key: str, family: str) -> Section | None:
         """A sub-table, its names checked."""
         value = self.data.get(key)
