@@ -46,7 +46,7 @@ MISTAKES = [
     ({**PATH, "path": '"people.csv.gz"'}, "source.path", "is not Parquet", 'kind = "csv"'),
     ({**TABLE, "table": '"a..b"'}, "source.table", "no name of a table", "catalog.schema.table"),
     ({**TABLE, "table": '"a.`b"'}, "source.table", "no name of a table", "quotes"),
-    ({**PATH, "dsn": '"x"'}, "source.dsn", "not available", "[source.spark]"),
+    ({**PATH, "dsn": '"x"'}, "source.dsn", "does not apply", "[source.spark]"),
     ({**PATH, "csv": "{}"}, "source.csv", "does not apply", "remove"),
     ({**PATH, "spark": "3"}, "source.spark", "not a table", "[source.spark]"),
     ({**PATH, "spark": "{master = [1]}"}, "source.spark.master", "no value", "a text"),

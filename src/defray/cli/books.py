@@ -194,9 +194,6 @@ def show_check(words: Mapping[str, Any]) -> None:
         say(f"  {name:<12} {text}")
     for p in words["promises"]:
         say(f"  never refused {screen.safe(promise_in_words(p))}: needs {rho(p['needs_rho'])} rho")
-    if words["source"]["problem"]:
-        say(f"  the rows cannot be read: {words['source']['problem']}", "bold red")
-        say(f"    {words['source']['cure']}")
     table = new_table()
     for name in ("column", "type", "cells", "NULL", "outside the domain", "may be summed"):
         table.add_column(name, justify="right" if name == "cells" else "left")

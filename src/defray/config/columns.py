@@ -78,7 +78,7 @@ def _header(section: Section) -> str:
 
 
 def _other(section: Section, kind: Kind, shape: Shape | None) -> str:
-    other = section.choice("other", ("null", "cell", "clamp", "drop"), later=())
+    other = section.choice("other", ("null", "cell", "clamp", "drop"))
     if other == "clamp" and kind in ("string", "boolean"):
         cure = 'write other = "null", "cell" or "drop"'
         section.problem("other", f"a {kind} has no nearest value to be clamped to", cure)

@@ -234,20 +234,15 @@ class Section:
         key: str,
         options: Sequence[str],
         *,
-        later: Sequence[str] = (),
         synonyms: Mapping[str, str] | None = None,
     ) -> str | None:
-        """One of the options; ``later`` are those that are known but refused."""
+        """One of the options."""
         if key not in self:
             return None
         value = self.data[key]
         if isinstance(value, str):
             if value in options:
                 return value
-            listed = " or ".join(f'{key} = "{option}"' for option in options[:3])
-            if value in later:
-                self.problem(key, f'"{value}" is not available in this version', f"write {listed}")
-                return None
             near = (synonyms or {}).get(value.casefold()) or next(
                 iter(difflib.get_close_matches(value.casefold(), options, 1, 0.5)), None
             )

@@ -15,12 +15,11 @@ from typing import Final
 @dataclass(frozen=True, slots=True)
 class Key:
     """One key: its dotted ``path``, one line of ``meaning``, and an ``example`` as it is written under
-    its table's header.  Keys that are not ``available`` are reserved: this version refuses them."""
+    its table's header."""
 
     path: str
     meaning: str
     example: str
-    available: bool = True
 
     @property
     def family(self) -> str:
@@ -146,7 +145,7 @@ def cure_for_unknown(family: str, name: str) -> str:
     here = names_in(family)
     if name.casefold() in here:
         return f"write it in lower case: {name.casefold()}"
-    elsewhere = [k.family for k in KEYS if k.leaf == name and k.available]
+    elsewhere = [k.family for k in KEYS if k.leaf == name]
     if elsewhere:
         return f"{name} belongs in {' or '.join(header_of(f) for f in elsewhere)}"
     close = difflib.get_close_matches(name.casefold(), here, 1, 0.6)
