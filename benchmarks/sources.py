@@ -17,7 +17,7 @@ import os
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -196,7 +196,17 @@ def on_postgresql(rows: int) -> Iterator[Opened]:
     server.stop("immediate")
 
 
-KINDS: Final[Mapping[str, Any]] = {"duckdb": on_duckdb, "postgresql": on_postgresql}
+def on_spark(rows: int) -> AbstractContextManager[Opened]:
+    from benchmarks import spark_source
+
+    return spark_source.on_spark(parquet(rows), DOMAIN, SECRET)
+
+
+KINDS: Final[Mapping[str, Any]] = {
+    "duckdb": on_duckdb,
+    "postgresql": on_postgresql,
+    "spark": on_spark,
+}
 
 
 def in_turns(

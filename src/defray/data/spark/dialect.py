@@ -84,11 +84,15 @@ class SparkDialect(Dialect):
             return self.wide(f"{x} * CAST({10**places} AS DECIMAL({places + 1},0))")
         return self.wide(f"replace(CAST({x} AS STRING), '.', '')")
 
-    def round(self, x: str) -> str:
+    def in_units(
+        self, x: str, up: float, down: float, low: float | None, high: float | None
+    ) -> str:
         """``round`` of a double makes a decimal of it, and takes ten times as long."""
-        away = f"WHEN {x} - rint({x}) = 0.5e0 AND {x} > 0e0 THEN 1e0"
-        back = f"WHEN {x} - rint({x}) = -0.5e0 AND {x} < 0e0 THEN -1e0"
-        return f"(rint({x}) + CASE {away} {back} ELSE 0e0 END)"
+        n = f"{x} * {self.double(up)}" if up != 1 else x
+        n = f"{n} / {self.double(down)}" if down != 1 else n
+        away = f"WHEN {n} - rint({n}) = 0.5e0 AND {n} > 0e0 THEN 1e0"
+        back = f"WHEN {n} - rint({n}) = -0.5e0 AND {n} < 0e0 THEN -1e0"
+        return self.clipped(f"(rint({n}) + CASE {away} {back} ELSE 0e0 END)", low, high)
 
     def nearest(self, x: str) -> str:
         """``floor`` of a double is of 64 bits, and raises beyond."""
