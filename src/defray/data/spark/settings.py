@@ -13,6 +13,10 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.variable.substitute": "false",
     "spark.sql.groupByAliases": "true",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    # else texts are looked up for each row, not for each group
+    "spark.sql.optimizer.excludedRules": (
+        "org.apache.spark.sql.catalyst.optimizer.CollapseGroupedSumOfCount"
+    ),
     "spark.sql.optimizer.avoidDoubleFilterEval": "false",  # else text does not prune partitions
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
