@@ -6,6 +6,7 @@ What a dsn leaves open, libpq takes from the environment (``PGPASSWORD``, ``PGSS
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from psycopg import Error, conninfo
@@ -20,22 +21,34 @@ CLOCKS: Final[dict[str, Any]] = {
 """When a silent server counts as gone, unless the address says otherwise: seconds, the last milliseconds."""
 
 
+_PORTS: Final = re.compile(r"\d*(,\d*)*")
+_HOST: Final = re.compile(r"/.*|[^@/:]*|[0-9a-fA-F.]*:[0-9a-fA-F:.]*(%\w+)?")
+"""A socket's folder, a name, or an IPv6 address."""
+
+
 def is_readable(dsn: str) -> bool:
-    """Whether libpq can read it: a URI or ``key=value`` pairs."""
-    readable = True
+    """Whether libpq can read it, a URI or ``key=value`` pairs, and every part is what it stands for: a ``/``
+    or ``@`` that is not percent-encoded makes libpq take part of a password for a host, a port or a database.
+    """
+    given: dict[str, Any] | None = None
     try:
-        conninfo.conninfo_to_dict(dsn)
+        given = conninfo.conninfo_to_dict(dsn)
     except Error:
-        readable = False
-    return readable
+        given = None
+    return (
+        given is not None
+        and all(_HOST.fullmatch(host) for host in str(given.get("host") or "").split(","))
+        and _PORTS.fullmatch(str(given.get("port") or "")) is not None
+        and re.search("@|://", str(given.get("dbname") or "")) is None
+    )
 
 
 def completed(dsn: str, **standing: Any) -> str:
-    """A readable dsn, with ``standing`` and the clocks where it says nothing else."""
+    """A readable dsn, with ``standing`` and the clocks where it says nothing else; text is UTF-8 whatever it
+    says."""
     given = conninfo.conninfo_to_dict(dsn)
-    return conninfo.make_conninfo(
-        "", **{"application_name": "defray", **CLOCKS, **standing, **given}
-    )
+    made = {"application_name": "defray", **CLOCKS, **standing, **given, "client_encoding": "UTF8"}
+    return conninfo.make_conninfo("", **made)
 
 
 def shown(dsn: str) -> str:

@@ -51,6 +51,8 @@ def settled(server: Server, schema: str) -> str:
         "DELETE FROM {t} WHERE age = 1",
         "TRUNCATE {t}",
         "DROP TABLE {t}; CREATE TABLE {t} AS SELECT 1 AS age, 'F'::text AS sex",
+        "ALTER TABLE {t} DROP COLUMN age; ALTER TABLE {t} ADD COLUMN age int DEFAULT 4",
+        "ALTER TABLE {t} RENAME sex TO old; ALTER TABLE {t} ADD COLUMN sex text DEFAULT 'F'",
     ],
 )
 def test_a_table_that_was_written_to_needs_a_new_version(

@@ -209,6 +209,22 @@ def test_numbers_and_times_without_end(server: Server, schema: str) -> None:
     source.close()
 
 
+@pytest.mark.parametrize("kind", ["timestamptz", "timestamp", "date"])
+def test_kept_rows_never_raise_over_a_time_without_end(
+    server: Server, schema: str, kind: str
+) -> None:
+    """Whether a scan fails would tell whether a unit has more rows than are kept, and such a time."""
+    at = Column("at", "timestamp", Grid(Fraction(0), Fraction(10**6), 9), other="cell")
+    server.sql(
+        f"CREATE TABLE {schema}.people (at {kind}, who int);"
+        f" INSERT INTO {schema}.people VALUES ('infinity', 1), ('-infinity', 1), (NULL, 1), (NULL, 2)"
+    )
+    for unit in (Unit("who", 2), Unit("who", 2, ("at",)), Unit("at", 1)):
+        source = opened(server, f"{schema}.people", at, unit=unit)
+        assert source.scan(ALL).rows == [2 if unit.column == "at" else 3]
+        source.close()
+
+
 def test_tiny_and_huge_doubles_never_raise(server: Server, schema: str) -> None:
     shape = Grid(Fraction(0), Fraction(5000), 40)
     income = Column(

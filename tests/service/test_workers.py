@@ -131,14 +131,41 @@ def test_progress_is_told(contract: Path):
     assert isinstance(answer, dict)
 
 
-def test_a_worker_that_is_killed_loses_its_ask_and_another_takes_its_place(workers: Workers):
-    os.kill(process_of(workers), signal.SIGKILL)
-    with pytest.raises(InternalError):
-        bought(workers)
-    assert bought(workers)["charged_rho"] > 0  # by the session, while another one begins
-    workers.wait()
+def test_a_worker_that_had_ended_is_not_asked(workers: Workers):
+    process = process_of(workers)
+    os.kill(process, signal.SIGKILL)
+    os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
+    assert bought(workers)["charged_rho"] > 0  # by the session
+    assert not workers._idle
     assert bought(workers, COUNT + " WHERE age < 40")["charged_rho"] > 0
+    workers.wait()
     assert len(workers._idle) == 1
+
+
+def test_a_worker_that_is_killed_at_work_loses_that_ask(workers: Workers):
+    process = process_of(workers)
+    os.kill(process, signal.SIGSTOP)  # it takes the ask, and does nothing
+
+    def kill() -> bool:
+        os.kill(process, signal.SIGKILL)
+        return False
+
+    with pytest.raises(InternalError):
+        workers("ana", COUNT, ARGUMENTS, progress=lambda _: None, cancelled=kill)
+    assert bought(workers)["charged_rho"] > 0
+
+
+@pytest.mark.parametrize("limit", [None, 0.2])
+def test_a_worker_that_stands_still_is_ended(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch, limit: float | None
+):
+    monkeypatch.setattr("defray.service.workers.STUCK_SECONDS", 0.3)
+    process = process_of(workers)
+    os.kill(process, signal.SIGSTOP)
+    with pytest.raises(InternalError):
+        bought(workers, cancelled=limit is None, timeout=limit)
+    assert gone(process)
+    assert bought(workers)["charged_rho"] > 0
 
 
 def test_a_worker_told_to_stop_waits_for_the_server_to_say_so(workers: Workers):

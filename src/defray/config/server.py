@@ -21,9 +21,7 @@ _KINDS: Final[dict[str, Kind]] = {
     "name": "string", "citext": "string", "enum": "string", "uuid": "string",
 }  # fmt: skip
 
-_PASSWORD: Final = re.compile(
-    r"^\w+://[^/@?]*:[^/@?]*@|(^|[\s?&])(ssl)?password\s*=", re.IGNORECASE
-)
+_PASSWORD: Final = re.compile(r"\w+://[^@?]*:[^?]*@|(^|[\s?&])(ssl)?password\s*=", re.IGNORECASE)
 
 
 def has_password(dsn: str) -> bool:

@@ -11,6 +11,8 @@ import hashlib
 import hmac
 import io
 import os
+import secrets
+import stat
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -25,9 +27,12 @@ from defray.core.domain import Domain
 from defray.data.counted import CountedSource
 from defray.data.source import Control, Exact, Scan, Source
 from defray.data.watch import POLL_SECONDS
-from defray.errors import SourceUnavailable
+from defray.errors import SourceChanged, SourceUnavailable
 from defray.query.descriptor import Axis
 from defray.query.region import EVERYWHERE
+
+MAX_TRIES: Final = 3
+"""How often the cells are counted because the data changed meanwhile."""
 
 _MAC: Final = hashlib.sha256().digest_size
 _FEW: Final = 2**53
@@ -71,10 +76,17 @@ class CubedSource:
         while not self._lock.acquire(timeout=POLL_SECONDS):
             control.check()
         try:
-            version = self._source.fingerprint()
-            if self._cube is None or self._cube[0] != version:
-                self._cube = version, self._made(version, control)
-            return self._cube[1]
+            for _ in range(MAX_TRIES):
+                version = self._source.fingerprint()
+                if self._cube is not None and self._cube[0] == version:
+                    return self._cube[1]
+                made = self._made(version, control)
+                if self._source.fingerprint() == version:
+                    self._cube = version, made
+            raise SourceChanged(
+                "the data kept changing while its cells were counted",
+                hint="nothing was spent; ask again when the data is at rest",
+            )
         finally:
             self._lock.release()
 
@@ -122,6 +134,8 @@ class File:
     def read(self, named: bytes) -> dict[str, np.ndarray[Any, Any]] | None:
         """What is kept under that name; None where nothing is, or where it is not what was written."""
         try:
+            if not stat.S_ISREG(self.path.stat().st_mode):  # a pipe would be waited for
+                raise self._unusable("read")
             whole = self.path.read_bytes()
         except FileNotFoundError:
             return None
@@ -138,9 +152,8 @@ class File:
         stream = io.BytesIO()
         np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]  # its stub takes one array
         body = stream.getvalue()
-        part = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
+        part = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}.part")
         try:
-            part.unlink(missing_ok=True)
             with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(self._seal(named, body) + body)
                 file.flush()

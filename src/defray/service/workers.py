@@ -8,10 +8,13 @@ processes do.  An ask is durable before a worker says so; a worker that is kille
 from __future__ import annotations
 
 import logging
+import math
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from threading import Event, Lock, Thread
@@ -28,6 +31,9 @@ POLL_SECONDS = 0.05
 
 AGAIN_SECONDS = 10
 """After a worker could not begin, until another one is tried."""
+
+STUCK_SECONDS = 30.0
+"""After which a worker is ended that goes on with what was cancelled, or is late: it may write until then."""
 
 LEAVING_SECONDS = 5
 """For which a worker that is told to end is waited for."""
@@ -78,6 +84,10 @@ class Asked:
     arguments: Mapping[str, Any] = field(repr=False)
 
 
+class Gone(Exception):
+    """A worker had ended before it was asked."""
+
+
 class Worker:
     """One process, which does one ask at a time."""
 
@@ -114,15 +124,23 @@ class Worker:
         progress: Callable[[float], None],
         cancelled: Callable[[], bool],
     ) -> dict[str, Any]:
-        """As :class:`Asker` says.  Where the process has ended it is usable no more."""
+        """As :class:`Asker` says.  Where the process has ended it is usable no more; Gone where it had before
+        it was asked.  One that does not end what was cancelled, or is late, is ended."""
         self._asked += 1
-        stopping = False
+        asked = Asked(self._asked, principal, sql, arguments)
+        limit = arguments.get("timeout")
+        late = math.inf if limit is None else time.monotonic() + limit + STUCK_SECONDS
+        stopping = math.inf
+        if not self._handed(asked):
+            raise Gone
         try:
-            self._connection.send(Asked(self._asked, principal, sql, arguments))
             while True:
-                if not stopping and cancelled():
-                    stopping = True
+                now = time.monotonic()
+                if stopping == math.inf and (cancelled() or now > late):
+                    stopping = now
                     self._connection.send(self._asked)
+                if now > stopping + STUCK_SECONDS:
+                    self._process.kill()
                 if not self._connection.poll(POLL_SECONDS):
                     continue
                 match self._connection.recv():
@@ -135,6 +153,16 @@ class Worker:
         except (EOFError, OSError) as fault:  # the process ended, of whatever
             self.usable = False
             raise incident_of(fault) from None
+
+    def _handed(self, asked: Asked) -> bool:
+        """Whether the process is there to take an ask; else it is usable no more."""
+        self.usable = self._process.poll() is None
+        try:
+            if self.usable:
+                self._connection.send(asked)
+        except OSError:
+            self.usable = False
+        return self.usable
 
     def close(self) -> None:
         """End the process: at once where nothing is at work."""
@@ -173,16 +201,17 @@ class Workers:
             worker = self._idle.pop() if self._idle else None
             if worker is None and self._starting is None:
                 self._begin()
-        if worker is None:
-            return self._here(principal, sql, arguments, progress=progress, cancelled=cancelled)
-        try:
-            return worker.ask(principal, sql, arguments, progress, cancelled)
-        finally:
-            if worker.usable:
-                with self._lock:
-                    self._idle.append(worker)
-            else:
-                worker.close()
+        if worker is not None:
+            try:
+                with suppress(Gone):
+                    return worker.ask(principal, sql, arguments, progress, cancelled)
+            finally:
+                if worker.usable:
+                    with self._lock:
+                        self._idle.append(worker)
+                else:
+                    worker.close()
+        return self._here(principal, sql, arguments, progress=progress, cancelled=cancelled)
 
     def wait(self) -> None:
         """Until the worker that is beginning has begun, where there is one."""

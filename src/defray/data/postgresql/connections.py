@@ -88,7 +88,7 @@ class Connections:
 
     def __init__(self, dsn: str) -> None:
         self.name = libpq.shown(dsn)
-        self._conninfo = libpq.completed(dsn, client_encoding="UTF8")
+        self._conninfo = libpq.completed(dsn)
         self._start()
 
     def _start(self) -> None:

@@ -108,7 +108,8 @@ class PostgresDialect(Dialect):
         return f"({x} - DATE '1970-01-01')"
 
     def micros(self, x: str) -> str:
-        return f"CAST(extract(epoch FROM {x}) * 1000000 AS bigint)"
+        """NULL where it is infinite."""
+        return f"CASE WHEN isfinite({x}) THEN CAST(extract(epoch FROM {x}) * 1000000 AS bigint) END"
 
     def truncate(self, level: str, x: str) -> str:
         return f"date_trunc('{level}', CAST({x} AS timestamp))"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
@@ -35,6 +35,10 @@ WITH RECURSIVE tree(oid) AS (
 SELECT c.oid, coalesce(pg_relation_filenode(c.oid), 0),
        coalesce((SELECT md5(string_agg(r.ev_action::text, '' ORDER BY r.oid)) FROM pg_rewrite r
                  WHERE r.ev_class = c.oid AND r.ev_type = '1'), ''),
+       coalesce((SELECT string_agg(a.attnum || ' ' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
+                                   || ' ' || coalesce(a.attmissingval::text, ''), ',' ORDER BY a.attnum)
+                 FROM pg_attribute a WHERE c.oid = $1 AND a.attrelid = c.oid
+                   AND a.attnum > 0 AND lower(a.attname) = ANY($2)), ''),
        CASE WHEN c.relkind IN ('r', 'm', 't') THEN pg_stat_get_tuples_inserted(c.oid)
          + pg_stat_get_tuples_updated(c.oid) + pg_stat_get_tuples_deleted(c.oid) ELSE 0 END,
        CASE WHEN c.relkind IN ('r', 'm') THEN coalesce(pg_relation_size(c.oid), 0) ELSE 0 END
@@ -52,10 +56,11 @@ class Stamp:
     size: int
 
 
-def stamp(transaction: Transaction, oid: int) -> Stamp:
-    rows = transaction.rows(_STAMP, (oid,))
-    relations = repr([tuple(row[:3]) for row in rows])
-    return Stamp(relations, sum(row[3] for row in rows), sum(row[4] for row in rows))
+def stamp(transaction: Transaction, oid: int, columns: Sequence[str]) -> Stamp:
+    """``columns`` are those that are read: another one under the name of one of them is another table."""
+    rows = transaction.rows(_STAMP, (oid, [name.lower() for name in columns]))
+    relations = repr([tuple(row[:4]) for row in rows])
+    return Stamp(relations, sum(row[4] for row in rows), sum(row[5] for row in rows))
 
 
 @dataclass(slots=True)

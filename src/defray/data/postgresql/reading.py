@@ -41,7 +41,7 @@ def raw(x: str, physical: str, *, bytewise: bool = True) -> Raw:
         return Raw(x, physical, x, f"{x} IS NOT NULL")
     text = f"CAST({x} AS text)"
     if kind == "timestamp with time zone":
-        text = f"CAST({POSTGRESQL.micros(x)} AS text)"
+        text = f"coalesce(CAST({POSTGRESQL.micros(x)} AS text), CAST({x} AS text))"
     has_nan = kind in _FLOATS or kind == "numeric"
     present = f"({x} IS NOT NULL AND {x} <> 'NaN')" if has_nan else f"{x} IS NOT NULL"
     return Raw(x, physical, text, present)

@@ -81,6 +81,12 @@ class PostgresSource:
         self._secret = secret
         self._schema, self._name = named
         self._version = spec.data_version
+        unit = contract.unit
+        self._read = [
+            *contract.domain.names,
+            *unit.row_key,
+            *([unit.column] if unit.column else []),
+        ]
         self._connections = Connections(dsn)
         table = ".".join(map(POSTGRESQL.name, named))
         self._drift = Drift(self._version, table, secret, remember, memo)
@@ -116,13 +122,13 @@ class PostgresSource:
         Watch(control, 0).check()
         with self._connections.reading() as transaction:
             table = self._find(transaction)
-            before = stamp(transaction, table.oid)
+            before = stamp(transaction, table.oid, self._read)
             self._drift.check(before)
             form = self._form(table)
             watch = Watch(control, before.size * len(scans))
             exact = [_scanned(transaction, scan, form, watch) for scan in scans]
         with self._connections.reading() as transaction:
-            self._drift.check(stamp(transaction, table.oid))
+            self._drift.check(stamp(transaction, table.oid, self._read))
         return exact
 
     def probe(self) -> None:

@@ -68,9 +68,10 @@ _SAME: Final = f"extract(month FROM {_MADE}) = CAST(mo AS integer)"
 
 
 def date(x: str) -> str:
-    """The day that a text names, with or without a time; NULL where there is none.  Infinity is a day outside
-    of every domain."""
-    endless = f"CASE WHEN {x} ~ '{_INFINITE.replace('[+-]', '-')}' THEN DATE 'infinity'"
+    """The day that a text names, with or without a time; NULL where there is none.  Infinities are days
+    beyond every domain."""
+    past = f"WHEN position('-' IN {x}) > 0 THEN DATE '-infinity' ELSE DATE 'infinity' END"
+    endless = f"CASE WHEN {x} ~ '{_INFINITE.replace('[+-]', '-')}' THEN CASE {past}"
     return f"{endless} ELSE CAST({timestamp(x)} AS date) END"
 
 
