@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,7 +102,9 @@ def test_addresses(tmp_path: Path):
         assert made == (args, {"within": "5", "dry_run": True})
 
 
-def test_jupysql_asks_through_it(url: str):
+def test_jupysql_asks_through_it(url: str, monkeypatch: pytest.MonkeyPatch):
+    for name in ("pyspark", "pyspark.sql", "pyspark.sql.connect"):
+        monkeypatch.setitem(sys.modules, name, None)  # it looks for a part that wants grpc
     pytest.importorskip("sql", reason="jupysql is not installed")
     shell = pytest.importorskip("IPython").core.interactiveshell.InteractiveShell()
     shell.run_line_magic("load_ext", "sql")
