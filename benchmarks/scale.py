@@ -115,7 +115,9 @@ def in_postgresql(rows: int) -> Iterator[tuple[str, Raw]]:
 
     server = new_server()
     with psycopg.connect(server.dsn(), autocommit=True) as sql:
-        sql.execute(f"CREATE TABLE people AS {PEOPLE} FROM generate_series(0::bigint, {rows - 1}) t(i)")
+        sql.execute(
+            f"CREATE TABLE people AS {PEOPLE} FROM generate_series(0::bigint, {rows - 1}) t(i)"
+        )
         sql.execute("VACUUM ANALYZE people")
         yield (
             f'[source]\nkind = "postgresql"\ndsn = "{server.dsn()}"\n'
