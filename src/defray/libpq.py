@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from psycopg import Error, conninfo
+from psycopg import Error, OperationalError, conninfo
 
 CLOCKS: Final[dict[str, Any]] = {
     "connect_timeout": 10,
@@ -49,6 +49,25 @@ def completed(dsn: str, **standing: Any) -> str:
     given = conninfo.conninfo_to_dict(dsn)
     made = {"application_name": "defray", **CLOCKS, **standing, **given, "client_encoding": "UTF8"}
     return conninfo.make_conninfo("", **made)
+
+
+_REFUSALS: Final = {
+    "password": "28P01",
+    "authentication": "28000",
+    "pg_hba.conf": "28000",
+    'FATAL:  role "': "28000",
+    'FATAL:  database "': "3D000",
+    "too many clients": "53300",
+    "remaining connection slots": "53300",
+}
+"""Parts of libpq's words for a refused connection."""
+
+
+def refused(error: Exception) -> str | None:
+    """The SQLSTATE of a refused connection, for which libpq has no code; None where its English text is not
+    one of these."""
+    text = str(error) if isinstance(error, OperationalError) else ""
+    return next((code for part, code in _REFUSALS.items() if part in text), None)
 
 
 def shown(dsn: str) -> str:

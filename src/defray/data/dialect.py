@@ -160,7 +160,10 @@ class Dialect(ABC):
         self, x: str, items: Sequence[str], *, alone: bool
     ) -> tuple[str, Callable[[str], str]]:
         """What the text ``x`` is grouped by, and how a group's key is made what :meth:`placed` reads;
-        ``alone``: nothing else is grouped by."""
+        ``alone``: nothing else is grouped by.  What :attr:`regroups` is grouped by the text itself, which is
+        looked up once for each group rather than for each row."""
+        if self.regroups:
+            return x, lambda g: self.position(g, items)
         position = self.position(x, items)
         return (self.place(position), lambda g: g) if alone else (position, self.place)
 

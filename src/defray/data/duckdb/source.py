@@ -32,9 +32,10 @@ from defray.data.normalise import Normal
 from defray.data.physical import Raw, normal, pick
 from defray.data.source import Control, Exact, Scan
 from defray.data.statement import statement
+from defray.data.still import read_still
 from defray.data.truncation import kept_rows
 from defray.data.watch import POLL_SECONDS, Watch
-from defray.errors import DefrayError, SourceChanged, SourceUnavailable
+from defray.errors import SourceUnavailable
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -47,10 +48,6 @@ PART_ROWS = 4_000_000
 
 Truncated = Callable[[int, int], str]
 """The kept rows of a part of the units, as SQL."""
-
-
-MAX_READINGS = 3
-"""How often a scan is done again because files were touched meanwhile, their content unchanged."""
 
 
 @dataclass(slots=True)
@@ -128,28 +125,11 @@ class DuckDBSource:
         self._identity.after_fork()
 
     def scan(self, scan: Scan, control: Control | None = None) -> Exact:
-        before = self._identity.current()
-        watch = Watch(control or Control(), sum(f.size for f in before[0]))
-        for _ in range(MAX_READINGS):
-            watch.check()
-            version = self._open(*before)
-            failure: DefrayError | None = None
-            exact: Exact | None = None
-            try:
-                exact = self._run(version, scan, watch)
-            except SourceUnavailable as error:
-                failure = error
-            after = self._identity.current()
-            if after == before:
-                if exact is None:
-                    raise failure or SourceUnavailable("the scan failed")
-                return exact
-            if after[1] != before[1]:
-                break
-            before = after  # the same content, but it may have been half written while it was read
-        raise SourceChanged(
-            "the data changed while it was being read",
-            hint="nothing was spent; ask again once the files hold still",
+        return read_still(
+            self._identity.current,
+            lambda state: self._open(*state),
+            lambda version, watch: self._run(version, scan, watch),
+            control,
         )
 
     def kept_rows_sql(self) -> str | None:

@@ -12,7 +12,6 @@ spelled in a way that cannot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -113,12 +112,6 @@ class PostgresDialect(Dialect):
 
     def truncate(self, level: str, x: str) -> str:
         return f"date_trunc('{level}', CAST({x} AS timestamp))"
-
-    def listed(
-        self, x: str, items: Sequence[str], *, alone: bool
-    ) -> tuple[str, Callable[[str], str]]:
-        """By the text itself, which is looked up once for each group rather than for each row."""
-        return x, lambda g: self.position(g, items)
 
     @property
     def regroups(self) -> bool:

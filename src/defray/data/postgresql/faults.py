@@ -9,6 +9,7 @@ from typing import Final
 
 import psycopg
 
+from defray import libpq
 from defray.errors import SourceUnavailable
 
 _AGAIN: Final = "nothing was spent; ask again"
@@ -44,22 +45,12 @@ _CLASSES: Final[dict[str, tuple[str, str]]] = {
     "58": ("has a broken disk", _LOG),
     "XX": ("is damaged", _LOG),
 }
-_REFUSALS: Final = {
-    "password": "28P01",
-    "authentication": "28000",
-    "pg_hba.conf": "28000",
-    'FATAL:  role "': "28000",
-    'FATAL:  database "': "3D000",
-    "too many clients": "53300",
-    "remaining connection slots": "53300",
-}
-"""Parts of libpq's words for a refused connection, which bears no code."""
 
 
 def unavailable(error: psycopg.Error, name: str) -> SourceUnavailable:
     """The typed error that stands for a failure at the database ``name``; to be raised where the failure is
     handled no more, so that it is not in its context either."""
-    code = error.sqlstate or _refused(error)
+    code = error.sqlstate or libpq.refused(error)
     if code is None:
         lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
         what, hint = _CLASSES["08"] if lost else ("failed", _LOG)
@@ -67,8 +58,3 @@ def unavailable(error: psycopg.Error, name: str) -> SourceUnavailable:
     else:
         what, hint = _MEANING.get(code) or _CLASSES.get(code[:2]) or ("failed", _LOG)
     return SourceUnavailable(f"the database {name} {what} ({code})", hint=hint)
-
-
-def _refused(error: psycopg.Error) -> str | None:
-    text = str(error) if isinstance(error, psycopg.OperationalError) else ""
-    return next((code for part, code in _REFUSALS.items() if part in text), None)

@@ -14,7 +14,6 @@ cannot: whole numbers that may become large are DECIMAL(38,0), and doubles are r
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from defray.data.dialect import Dialect
@@ -113,12 +112,6 @@ class SparkDialect(Dialect):
 
     def truncate(self, level: str, x: str) -> str:
         return f"date_trunc('{level}', {x})"
-
-    def listed(
-        self, x: str, items: Sequence[str], *, alone: bool
-    ) -> tuple[str, Callable[[str], str]]:
-        """By the text itself, which is looked up once for each group rather than for each row."""
-        return x, lambda g: self.position(g, items)
 
     @property
     def regroups(self) -> bool:

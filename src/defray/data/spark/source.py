@@ -19,7 +19,7 @@ from threading import Lock
 from typing import Any
 
 from defray.core.contract import Contract
-from defray.data.fingerprint import Fingerprint, Stamp, declared
+from defray.data.fingerprint import Fingerprint, declared
 from defray.data.normalise import Normal
 from defray.data.physical import normal, pick
 from defray.data.source import Control, Exact, Scan
@@ -31,15 +31,10 @@ from defray.data.spark.reading import comparable, read
 from defray.data.spark.relation import Opened, files, how_read, opened, pattern
 from defray.data.spark.session import Session, open_session
 from defray.data.statement import Statement, statement
+from defray.data.still import State, read_still
 from defray.data.truncation import kept_rows, pads
 from defray.data.watch import Watch
-from defray.errors import SourceChanged, SourceUnavailable
-
-MAX_READINGS = 3
-"""How often a scan is done again because files were touched meanwhile, their content unchanged."""
-
-State = tuple[tuple[Stamp, ...], str]
-"""The stamps of local files, and the fingerprint."""
+from defray.errors import SourceUnavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,27 +105,11 @@ class SparkSource:
             self._files.after_fork()
 
     def scan(self, scan: Scan, control: Control | None = None) -> Exact:
-        before = self._state()
-        watch = Watch(control or Control(), sum(f.size for f in before[0]))
-        for _ in range(MAX_READINGS):
-            watch.check()
-            failure: SourceUnavailable | None = None
-            exact: Exact | None = None
-            try:
-                exact = self._run(self._open(before), scan, watch)
-            except SourceUnavailable as error:
-                failure = error
-            after = self._state()
-            if after == before:
-                if exact is None:
-                    raise failure or SourceUnavailable("the scan failed")
-                return exact
-            if after[1] != before[1]:
-                break
-            before = after  # the same content, but it may have been half written while it was read
-        raise SourceChanged(
-            "the data changed while it was being read",
-            hint="nothing was spent; ask again once the files hold still",
+        return read_still(
+            self._state,
+            lambda state: state,
+            lambda state, watch: self._run(self._open(state), scan, watch),
+            control,
         )
 
     def explained(self, scan: Scan) -> str:

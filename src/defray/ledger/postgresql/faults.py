@@ -13,6 +13,7 @@ from typing import Final
 import psycopg
 from psycopg_pool import PoolTimeout
 
+from defray import libpq
 from defray.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerUnavailable
 
 log = logging.getLogger("defray")
@@ -61,7 +62,7 @@ _CLASSES: Final[dict[str, tuple[type[LedgerError], str, str]]] = {
 
 def from_postgres(error: Exception, name: str) -> LedgerError:
     """The typed error that stands for a failure of the database."""
-    code = getattr(error, "sqlstate", None) or _refused(error)
+    code = getattr(error, "sqlstate", None) or libpq.refused(error)
     if code is None:
         lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | PoolTimeout)
         unknown = _CLASSES["08"] if lost else _FAILED
@@ -73,22 +74,6 @@ def from_postgres(error: Exception, name: str) -> LedgerError:
     return kind(f"The ledger {name} {what}.", hint=hint, path=name, reason=code)
 
 
-def _refused(error: Exception) -> str | None:
-    """The SQLSTATE of a refused connection, for which libpq has no code; None where its English text is not
-    one of these."""
-    text = str(error) if isinstance(error, psycopg.OperationalError) else ""
-    return next((code for part, code in _REFUSALS.items() if part in text), None)
-
-
-_REFUSALS: Final = {
-    "password": "28P01",
-    "authentication": "28000",
-    "pg_hba.conf": "28000",
-    'FATAL:  role "': "28000",
-    'FATAL:  database "': "3D000",
-    "too many clients": "53300",
-    "remaining connection slots": "53300",
-}
 _FAILED: Final[tuple[type[LedgerError], str, str]] = (
     LedgerError,
     "failed",

@@ -1,0 +1,54 @@
+"""Reading data that has to hold still: again where it was only touched, not at all where it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from defray.data.fingerprint import Stamp
+from defray.data.source import Control, Exact
+from defray.data.watch import Watch
+from defray.errors import SourceChanged, SourceUnavailable
+
+State = tuple[tuple[Stamp, ...], str]
+"""The files' stamps, and the fingerprint of their content."""
+
+V = TypeVar("V")
+
+MAX_READINGS: Final = 3
+"""How often a scan is done again because files were touched meanwhile, their content unchanged."""
+
+
+def read_still(
+    state: Callable[[], State],
+    opened: Callable[[State], V],
+    read: Callable[[V, Watch], Exact],
+    control: Control | None,
+) -> Exact:
+    """What is read of the data, ``opened`` in one state that is still the state afterwards.
+
+    Raises SourceChanged where it changed, else what ``opened`` and ``read`` raise, and Cancelled.
+    """
+    before = state()
+    watch = Watch(control or Control(), sum(f.size for f in before[0]))
+    for _ in range(MAX_READINGS):
+        watch.check()
+        version = opened(before)
+        failure: SourceUnavailable | None = None
+        exact: Exact | None = None
+        try:
+            exact = read(version, watch)
+        except SourceUnavailable as error:
+            failure = error
+        after = state()
+        if after == before:
+            if exact is None:
+                raise failure or SourceUnavailable("the scan failed")
+            return exact
+        if after[1] != before[1]:
+            break
+        before = after  # the same content, but it may have been half written while it was read
+    raise SourceChanged(
+        "the data changed while it was being read",
+        hint="nothing was spent; ask again once the files hold still",
+    )
