@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -166,16 +167,43 @@ def test_what_is_known_does_not_wait_for_what_is_bought():
     bench.jobs.close(1)
 
 
+def test_what_was_asked_before_is_looked_at_first_and_all_else_is_not():
+    bench, looked = Bench(), list[str]()
+
+    def looking(name: str) -> Callable[[], dict[str, Any] | None]:
+        return lambda: looked.append(name)
+
+    bench.go.set()
+    for n, (who, digest) in enumerate([("ana", "d"), ("ana", "d"), ("ben", "d"), ("ana", "e")]):
+        bench.start(who, look=looking(f"{n} {who} {digest}"), digest=digest).future.result()
+    assert looked == ["1 ana d"]
+    assert [job.answer for job in bench.ended] == [{"stopped": False}] * 4
+    bench.jobs.close(1)
+
+
+def test_what_waits_for_long_and_is_not_known_is_bought_in_its_turn():
+    bench, looked = Bench(scans=1), Event()
+    first, second = bench.start(), bench.start(look=looked.set)
+    assert looked.wait(10)
+    assert (first.state, second.state) == ("running", "running")
+    bench.go.set()
+    second.future.result()
+    assert (first.answer, second.answer) == ({"stopped": False},) * 2
+    bench.jobs.close(1)
+
+
 def test_what_is_wrong_is_told_by_the_first_look():
     def wrong() -> None:
         raise NotFound("no such thing", hint="look elsewhere")
 
-    bench = Bench()
+    bench = Bench(scans=1)
+    held = bench.start()
     job = bench.start(look=wrong)
     job.future.result()
-    assert job.state == "failed"
+    assert (job.state, held.state) == ("failed", "running")
     with pytest.raises(NotFound):
         job.outcome()
+    bench.go.set()
     bench.jobs.close(1)
 
 
@@ -210,13 +238,15 @@ def test_a_job_that_waits_for_a_thread_is_cancelled_before_it_begins():
 
 
 def test_a_job_ends_whatever_its_work_raises():
-    def wrong() -> None:
+    def wrong(*_: Job) -> None:
         raise KeyboardInterrupt
 
     bench = Bench()
-    job = bench.start(look=wrong)
-    job.future.result(10)
-    assert job.state == "failed"
-    with pytest.raises(InternalError):
-        job.outcome()
+    bench.go.set()
+    bench.start().future.result(10)
+    for job in (bench.start(look=wrong), bench.start(digest="e", work=wrong)):
+        job.future.result(10)
+        assert job.state == "failed"
+        with pytest.raises(InternalError):
+            job.outcome()
     bench.jobs.close(1)

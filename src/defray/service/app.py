@@ -18,7 +18,6 @@ from defray import __version__
 from defray.access import Access
 from defray.errors import DefrayError, Unauthorized
 from defray.service import asking, curating, following, problems, reading
-from defray.service.again import Again
 from defray.service.authenticator import Authenticator
 from defray.service.frame import Bodies, Frame
 from defray.service.jobs import Job, Jobs
@@ -29,6 +28,7 @@ from defray.service.metrics import Metrics, told
 from defray.service.pages.app import add_pages, is_page, trouble, unserved
 from defray.service.pages.sessions import Sessions
 from defray.service.parts import Service
+from defray.service.plain import Plain
 from defray.service.workers import Asker, in_session
 from defray.session import Session
 
@@ -102,7 +102,7 @@ def build(
         middleware=[
             Middleware(Frame, metrics, _fault),
             Middleware(Bodies, limits.body_bytes),
-            Middleware(Again, service),
+            Middleware(Plain, service),
         ],
         exception_handlers=cast(
             "dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]]",

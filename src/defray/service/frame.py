@@ -61,6 +61,8 @@ class Frame:
         except asyncio.CancelledError:  # the server stops, and waits for this one no longer
             if status == 0:
                 await self._shown(scope, stopped())(scope, receive, sending)
+        except DefrayError as error:
+            await self._shown(scope, error)(scope, receive, sending)
         except Exception as fault:
             incident = incident_of(fault)
             if status == 0:

@@ -1,6 +1,7 @@
 """Asks at work: every ask is a job, whether its caller waits or asks later.
 
-One lane looks whether the answer is known, which takes little; what must be bought waits in another.
+One lane looks whether the answer is known, which takes little; what must be bought waits in another.  What
+its principal has not asked before most likely must be bought: it is looked at only where it waits for long.
 What was paid for is durable before a job knows of it, so a job that is lost with its process loses nothing:
 asked again, the question is free.
 """
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from threading import Event, Lock
+from threading import Event, Lock, Timer
 from typing import Any, Literal
 
 from defray.errors import BadInput, Cancelled, DefrayError, NotFound, Throttled
@@ -29,6 +30,12 @@ Work = Callable[["Job"], dict[str, Any]]
 """What a job does otherwise: it returns the answer's document or raises."""
 
 BUSY_SECONDS = 2
+
+WAITING_SECONDS = 0.1
+"""After which work that waits for its turn is looked at: it may be known."""
+
+REMEMBERED = 1 << 14
+"""So many answered requests are told from new ones."""
 
 
 @dataclass(eq=False)
@@ -78,6 +85,7 @@ class Jobs:
         self._looks, self._scans = looks, scans
         self._lock = Lock()
         self._jobs: dict[str, Job] = {}
+        self._answered: dict[tuple[str, str], None] = {}  # in the order in which they were
         self._closing = False
 
     def start(
@@ -117,8 +125,25 @@ class Jobs:
                 secrets.token_hex(12), principal, request_id, key, digest, kept, self._clock()
             )
             self._jobs[job.id] = job
-        self._looks.submit(principal, lambda: self._look(job, look, work))
+            asked_before = (principal, digest) in self._answered
+        if asked_before:
+            self._looks.submit(principal, lambda: self._look(job, look, work))
+        else:
+            self._buy(job, look, work)
         return job
+
+    def _buy(self, job: Job, look: Look, work: Work) -> None:
+        """Hand on what most likely has to be bought; where it waits, it is looked at meanwhile."""
+        turn = self._scans.submit(job.principal, lambda: self._work(job, work))
+
+        def waits() -> None:
+            if turn.cancel():
+                self._looks.submit(job.principal, lambda: self._look(job, look, work))
+
+        if not (turn.running() or turn.done()):
+            timer = Timer(WAITING_SECONDS, waits)
+            timer.daemon = True
+            timer.start()
 
     def _look(self, job: Job, look: Look, work: Work) -> None:
         """Answer what is known; hand on what has to be bought."""
@@ -154,12 +179,19 @@ class Jobs:
             match job.error:
                 case None:
                     job.state, job.progress = "done", 1.0
+                    self._remember(job)
                 case Cancelled():
                     job.state = "cancelled"
                 case _:
                     job.state = "failed"
             if not job.kept:
                 self._jobs.pop(job.id, None)
+
+    def _remember(self, job: Job) -> None:
+        """That this was answered; the lock is held."""
+        self._answered[job.principal, job.digest] = None
+        if len(self._answered) > REMEMBERED:
+            del self._answered[next(iter(self._answered))]
 
     def find(self, principal: str, id: str) -> Job:
         """A job of this principal.  Raises NotFound, also for one of another's."""

@@ -9,9 +9,18 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from threading import Lock, Timer
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 R = TypeVar("R")
+
+
+class Turn(NamedTuple):
+    """A piece of work that a thread is free for; ``number`` counts them."""
+
+    number: int
+    name: str
+    future: Future[Any]
+    work: Callable[[], Any]
 
 
 class Lane:
@@ -45,6 +54,11 @@ class Lane:
 
     def _begin(self) -> None:
         """Begin what there are threads for; the lock is held."""
+        while (turn := self._take()) is not None:
+            self._pool.submit(self._run, turn)
+
+    def _take(self) -> Turn | None:
+        """What a thread is to do next, where one is free; the lock is held."""
         while self._free and (name := self._next()) is not None and not self._early():
             queue = self._waiting[name]
             future, work = queue.popleft()
@@ -53,9 +67,10 @@ class Lane:
             if future.set_running_or_notify_cancel():
                 self._free -= 1
                 self._working[name] += 1
-                self._turns[name] = turn = next(self._count)
-                self._since[turn] = time.monotonic()
-                self._pool.submit(self._run, name, turn, future, work)
+                self._turns[name] = number = next(self._count)
+                self._since[number] = time.monotonic()
+                return Turn(number, name, future, work)
+        return None
 
     def _early(self) -> bool:
         """Whether something has not been at work for long; it is looked again when it has."""
@@ -78,16 +93,18 @@ class Lane:
         ready = [name for name in self._waiting if self._working[name] < self._most]
         return min(ready, key=lambda n: (self._working[n], self._turns.get(n, 0)), default=None)
 
-    def _run(self, name: str, turn: int, future: Future[Any], work: Callable[[], Any]) -> None:
-        try:
-            future.set_result(work())
-        except BaseException as raised:  # whoever waits for it raises it
-            future.set_exception(raised)
-        finally:
+    def _run(self, turn: Turn | None) -> None:
+        """A turn, and those that come after it: most are done sooner than handed to another thread."""
+        while turn is not None:
+            try:
+                turn.future.set_result(turn.work())
+            except BaseException as raised:  # whoever waits for it raises it
+                turn.future.set_exception(raised)
             with self._lock:
                 self._free += 1
-                del self._since[turn]
-                self._working[name] -= 1
-                if not self._working[name]:
-                    del self._working[name]
+                del self._since[turn.number]
+                self._working[turn.name] -= 1
+                if not self._working[turn.name]:
+                    del self._working[turn.name]
+                turn = self._take()
                 self._begin()

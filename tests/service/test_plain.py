@@ -12,8 +12,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from defray.service import logs
-from defray.service.again import MOST_BYTES
 from defray.service.app import build
+from defray.service.plain import MOST_BYTES
 from defray.session import Session
 from tests.service.conftest import COUNT, EASY, House
 
@@ -32,7 +32,7 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return counted
 
-    for method in (Session.known, Session.quote):
+    for method in (Session.known, Session.quote, Session.ask):
         monkeypatch.setattr(Session, method.__name__, counting(method))
     return reached
 
