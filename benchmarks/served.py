@@ -235,10 +235,10 @@ def mixed(count: int, tally: Tally, seed: int = 1) -> Iterator[Request]:
         if at % 100 == 0:
             answered = [*tally.answers.values()]
         if kind == "fresh" or not answered:
-            yield Request("fresh", who, next(fresh), f"key-{at}")
+            yield Request("fresh", who, next(fresh), f"key-{seed}-{at}")
             continue
         asked = chance.choice(answered)[0]
-        yield Request(kind, who, asked.sql, f"key-{at}" if kind == "repeat" else "")
+        yield Request(kind, who, asked.sql, f"key-{seed}-{at}" if kind == "repeat" else "")
 
 
 def load(

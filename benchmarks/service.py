@@ -49,6 +49,9 @@ PATIENT_MS = 25.0
 PACE = 100.0
 """Requests a second where clients pause."""
 
+FIRST = 200
+"""Requests for which a server that has just begun still loads and opens things."""
+
 HOT = 100
 """Questions that are repeated and quoted where rates are measured."""
 
@@ -164,12 +167,14 @@ def seen(tally: Tally, killed: int) -> Iterator[Figure]:
 
 
 def calm(support: str, requests: int, pace: float) -> Iterator[Figure]:
-    """How long requests take where clients pause: so many come in a second, of all kinds."""
+    """How long requests take where clients pause: so many come in a second, of all kinds, after the first
+    ones, for which what they need is loaded."""
     with tempfile.TemporaryDirectory() as folder:
         contract, tokens = prepared(Path(folder), support)
         served = Served(contract)
         with served.running():
             pause = CLIENTS / pace
+            load([served], tokens, lambda so_far: mixed(FIRST, so_far, seed=8), pause=pause)
             tally = load([served], tokens, lambda so_far: mixed(requests, so_far), pause=pause)
     for kind, taken in tally.seconds.items():
         most = sorted(taken)[min(int(len(taken) * 0.99), len(taken) - 1)] * 1000

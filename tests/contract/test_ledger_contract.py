@@ -974,6 +974,22 @@ class TestKeptAnswers:
         if others is not peopled:
             others.close()
 
+    def test_the_version_is_the_same_to_all_readers_while_nothing_changes(
+        self, peopled: Any
+    ) -> None:
+        def seen() -> list[Any]:
+            with peopled.view():
+                beside = peopled.version()
+            return [beside, peopled.version()]
+
+        seen()  # whoever reads for the first time knows of nothing before
+        before = seen()
+        assert before == seen()
+        with peopled.transaction() as transaction:
+            transaction.append(release())
+        after = seen()
+        assert before[0] is None or not {*before} & {*after}
+
     def test_a_key_is_answered_once_and_nothing_is_paid_twice(self, peopled: Any) -> None:
         for _ in range(2):
             with (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import Future
 from threading import Event, Lock
 
@@ -64,6 +65,31 @@ def test_whoever_has_least_at_work_is_next():
     assert sorted(bench.begun) == ["ana1", "ben1", "cem1"]
     for name in ("ben1", "cem1", "ana2", "ben2", "ana3", "ben3"):
         bench.let(name)
+
+
+@pytest.mark.parametrize("others", [0, 1], ids=["alone", "while others go on"])
+def test_what_waits_while_nothing_of_its_own_goes_on_gives_its_turn_up(others: int):
+    bench, given_up, over = Bench(2), Event(), Event()
+    bench.submit("ana", "a1")
+    waits = bench.lane.submit("ana", lambda: "had its turn", meanwhile=given_up.set)
+
+    def go_on() -> None:
+        if not over.is_set():
+            bench.lane.submit("ben", lambda: over.wait(0.01)).add_done_callback(lambda _: go_on())
+
+    for _ in range(others):
+        go_on()
+    assert given_up.wait(10) and waits.cancelled()
+    over.set()
+    bench.let("a1")
+
+
+def test_what_waits_while_turns_are_taken_keeps_its_own():
+    bench, given_up = Bench(1), list[int]()
+    short = [bench.lane.submit("ana", lambda: time.sleep(0.02)) for _ in range(30)]
+    last = bench.lane.submit("ana", lambda: "last", meanwhile=lambda: given_up.append(1))
+    assert last.result(10) == "last" and all(done.done() for done in short)
+    assert not given_up
 
 
 def test_what_work_raises_is_raised_where_it_is_waited_for():

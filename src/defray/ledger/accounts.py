@@ -88,7 +88,7 @@ class Account:
 
     def charges(self, unpaid: Callable[[], Charges]) -> Charges:
         """What every cell has paid."""
-        return unpaid().plus([((), self.common)]) if self.cells is None else self.cells
+        return unpaid().moved(self.common) if self.cells is None else self.cells
 
     def kept(self) -> Kept:
         """The account as it is stored, without what was spent."""

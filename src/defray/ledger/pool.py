@@ -23,11 +23,11 @@ from defray.ledger.sql import Place
 
 
 class Connection(sqlite3.Connection):
-    """``number`` tells it from all others of its ledger, ``sides`` which log and index it uses (see
-    :func:`defray.ledger.files.sides`), where it may write."""
+    """``seen`` is what was written by others and by itself when it was last asked, in numbers that count on;
+    ``sides`` which log and index it uses (see :func:`defray.ledger.files.sides`), where it may write."""
 
     everywhere: Final = "quanta"
-    number: int = 0
+    seen: tuple[int, int] | None = None
     sides: tuple[files.Identity | None, ...] | None = None
 
 

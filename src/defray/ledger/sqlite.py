@@ -20,7 +20,6 @@ import time
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Final, Self
 
@@ -54,7 +53,7 @@ class SqliteLedger(DatabaseLedger):
         self._owner: int | None = None
         self._file: files.Identity | None = None
         self._secret = b""
-        self._memo, self._numbers = Memo(), count(1)
+        self._memo, self._version, self._counting = Memo(), 0, threading.Lock()
         self._witness: Witness | None = None
         try:
             with self._translated(), self._pool.lend() as sql:
@@ -129,7 +128,11 @@ class SqliteLedger(DatabaseLedger):
     def version(self) -> Hashable:
         with self._reading() as sql:
             (by_others,) = sql.execute("PRAGMA data_version").fetchone()
-            return sql.number, by_others, sql.total_changes
+            now = by_others, sql.total_changes
+            with self._counting:
+                if sql.seen != now:
+                    sql.seen, self._version = now, self._version + 1
+                return self._version
 
     @contextmanager
     def _snapshot(self) -> Iterator[Connection]:
@@ -239,7 +242,7 @@ class SqliteLedger(DatabaseLedger):
                 if self._secret and stored_secret(sql, self._path) != self._secret:
                     raise files.moved(self._path)
                 if files.identity(self._path) == file:
-                    self._file, sql.number = file, next(self._numbers)
+                    self._file = file
                     sql.sides = files.sides(self._path) if self._writable else None
                     return sql
             except BaseException:

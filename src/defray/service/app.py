@@ -41,8 +41,10 @@ ABOUT = (
     "Statistical questions about one private table, at the accuracy you need; past answers defray the next "
     "one. Errors are application/problem+json."
 )
-PATIENCE_SECONDS = 0.1
-"""For which a look or an ask has the way to itself; one that lasts longer lets others begin beside it."""
+LOOK_SECONDS = 0.1
+ASK_SECONDS = 0.01
+"""For which a look, or an ask, has the way to itself; one that lasts longer lets others begin beside it.
+Looks share an interpreter, and are all done soonest one by one; asks have processes of their own."""
 
 SILENT: TelemetryConfig = {
     "tracing": False,
@@ -66,8 +68,8 @@ def build(
     limits = limits or Limits()
     metrics = Metrics()
     looks, scans = (
-        Lane("look", limits.looks, PATIENCE_SECONDS),
-        Lane("ask", limits.scans, PATIENCE_SECONDS),
+        Lane("look", limits.looks, LOOK_SECONDS),
+        Lane("ask", limits.scans, ASK_SECONDS),
     )
     service = Service(
         session=session,

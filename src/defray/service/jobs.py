@@ -1,7 +1,7 @@
 """Asks at work: every ask is a job, whether its caller waits or asks later.
 
 One lane looks whether the answer is known, which takes little; what must be bought waits in another.  What
-its principal has not asked before most likely must be bought: it is looked at only where it waits for long.
+its principal has not asked before most likely must be bought: it is looked at only where that stands still.
 What was paid for is durable before a job knows of it, so a job that is lost with its process loses nothing:
 asked again, the question is free.
 """
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from threading import Event, Lock, Timer
+from threading import Event, Lock
 from typing import Any, Literal
 
 from defray.errors import BadInput, Cancelled, DefrayError, NotFound, Throttled
@@ -30,9 +30,6 @@ Work = Callable[["Job"], dict[str, Any]]
 """What a job does otherwise: it returns the answer's document or raises."""
 
 BUSY_SECONDS = 2
-
-WAITING_SECONDS = 0.1
-"""After which work that waits for its turn is looked at: it may be known."""
 
 REMEMBERED = 1 << 14
 """So many answered requests are told from new ones."""
@@ -126,24 +123,15 @@ class Jobs:
             )
             self._jobs[job.id] = job
             asked_before = (principal, digest) in self._answered
-        if asked_before:
+
+        def looked_at() -> None:
             self._looks.submit(principal, lambda: self._look(job, look, work))
+
+        if asked_before:
+            looked_at()
         else:
-            self._buy(job, look, work)
+            self._scans.submit(principal, lambda: self._work(job, work), meanwhile=looked_at)
         return job
-
-    def _buy(self, job: Job, look: Look, work: Work) -> None:
-        """Hand on what most likely has to be bought; where it waits, it is looked at meanwhile."""
-        turn = self._scans.submit(job.principal, lambda: self._work(job, work))
-
-        def waits() -> None:
-            if turn.cancel():
-                self._looks.submit(job.principal, lambda: self._look(job, look, work))
-
-        if not (turn.running() or turn.done()):
-            timer = Timer(WAITING_SECONDS, waits)
-            timer.daemon = True
-            timer.start()
 
     def _look(self, job: Job, look: Look, work: Work) -> None:
         """Answer what is known; hand on what has to be bought."""

@@ -14,6 +14,18 @@ from typing import Any, NamedTuple, TypeVar
 R = TypeVar("R")
 
 
+STILL_SECONDS = 0.1
+"""For which a lane has let nothing begin when it stands still for what waits."""
+
+
+class Waiting(NamedTuple):
+    """A piece of work that waits for its turn."""
+
+    future: Future[Any]
+    work: Callable[[], Any]
+    meanwhile: Callable[[], object] | None
+
+
 class Turn(NamedTuple):
     """A piece of work that a thread is free for; ``number`` counts them."""
 
@@ -36,21 +48,56 @@ class Lane:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=f"defray-{name}")
         self._free, self._most = threads, max(threads - 1, 1)
         self._lock = Lock()
-        self._waiting: dict[str, deque[tuple[Future[Any], Callable[[], Any]]]] = {}
+        self._waiting: dict[str, deque[Waiting]] = {}
         self._working: Counter[str] = Counter()
         self._turns: dict[str, int] = {}
         self._count = count(1)
         self._patience = patience
         self._since: dict[int, float] = {}
-        self._waking = False
+        self._waking = self._watching = False
 
-    def submit(self, principal: str, work: Callable[[], R]) -> Future[R]:
-        """What work returns, or raises, once it had its turn."""
+    def submit(
+        self,
+        principal: str,
+        work: Callable[[], R],
+        *,
+        meanwhile: Callable[[], object] | None = None,
+    ) -> Future[R]:
+        """What work returns, or raises, once it had its turn.  Where it waits and the lane stands still, it
+        gives its turn up (its future is cancelled) and ``meanwhile`` is called."""
         future: Future[R] = Future()
         with self._lock:
-            self._waiting.setdefault(principal, deque()).append((future, work))
+            self._waiting.setdefault(principal, deque()).append(Waiting(future, work, meanwhile))
             self._begin()
+            if self._waiting and meanwhile is not None and not self._watching:
+                self._watching = True
+                self._watch()
         return future
+
+    def _watch(self) -> None:
+        """Look, after a while, whether what waits comes nearer to its turn; the lock is held."""
+        begun = dict(self._turns)
+        _later(STILL_SECONDS, lambda: self._look(begun))
+
+    def _look(self, begun: dict[str, int]) -> None:
+        """Have those give up their turns for whom nothing ``begun`` since then."""
+        given_up: list[Waiting] = []
+        with self._lock:
+            still = begun == self._turns
+            for name in [*self._waiting]:
+                held = self._working[name] >= self._most and begun.get(name) == self._turns[name]
+                if still or held:
+                    queue = self._waiting.pop(name)
+                    gone = [w for w in queue if w.meanwhile is not None and w.future.cancel()]
+                    given_up += gone
+                    if left := deque(w for w in queue if w not in gone):
+                        self._waiting[name] = left
+            self._watching = any(w.meanwhile for queue in self._waiting.values() for w in queue)
+            if self._watching:
+                self._watch()
+        for one in given_up:
+            assert one.meanwhile is not None
+            one.meanwhile()
 
     def _begin(self) -> None:
         """Begin what there are threads for; the lock is held."""
@@ -61,7 +108,7 @@ class Lane:
         """What a thread is to do next, where one is free; the lock is held."""
         while self._free and (name := self._next()) is not None and not self._early():
             queue = self._waiting[name]
-            future, work = queue.popleft()
+            future, work, _ = queue.popleft()
             if not queue:
                 del self._waiting[name]
             if future.set_running_or_notify_cancel():
@@ -78,9 +125,7 @@ class Lane:
         left = youngest + self._patience - time.monotonic()
         if left > 0 and not self._waking:
             self._waking = True
-            timer = Timer(left, self._wake)
-            timer.daemon = True
-            timer.start()
+            _later(left, self._wake)
         return left > 0
 
     def _wake(self) -> None:
@@ -108,3 +153,9 @@ class Lane:
                     del self._working[turn.name]
                 turn = self._take()
                 self._begin()
+
+
+def _later(seconds: float, call: Callable[[], object]) -> None:
+    timer = Timer(seconds, call)
+    timer.daemon = True
+    timer.start()

@@ -12,6 +12,7 @@ from traceback import extract_tb
 from typing import Any, TextIO
 
 log = logging.getLogger("defray.service")
+_SPELLED = json.JSONEncoder(default=str)
 
 
 def event(name: str, level: int = logging.INFO, **fields: Any) -> None:
@@ -34,7 +35,7 @@ class Lines(logging.Formatter):
             frames = extract_tb(record.exc_info[2])[-4:]
             line["kind"] = record.exc_info[0].__name__
             line["where"] = [f"{Path(f.filename).name}:{f.lineno}" for f in reversed(frames)]
-        return json.dumps(line, default=str)
+        return _SPELLED.encode(line)
 
 
 def to(stream: TextIO | None = None) -> None:

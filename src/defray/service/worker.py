@@ -17,7 +17,7 @@ from typing import Any
 from defray.config.opening import wire
 from defray.errors import DefrayError
 from defray.service import logs
-from defray.service.workers import Asked
+from defray.service.workers import Asked, warm
 from defray.session import Session, incident_of
 
 
@@ -46,8 +46,9 @@ def work(connection: Connection) -> None:
     except DefrayError as error:
         connection.send(error)
         return
-    connection.send(None)
     with session:
+        warm(session)
+        connection.send(None)
         while True:
             asked = connection.recv()
             if isinstance(asked, Asked):  # all else came too late to cancel what it was sent for

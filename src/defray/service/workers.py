@@ -17,12 +17,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from threading import Event, Lock, Thread
+from threading import Condition, Event, Thread
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from defray.core.contract import Contract
 from defray.errors import DefrayError
+from defray.query.reader import identifier
 from defray.service.logs import event
 from defray.session import Session, incident_of
 
@@ -72,6 +73,12 @@ def in_session(session: Session) -> Asker:
         return own.ask(sql, **arguments, progress=progress, cancelled=cancelled).to_dict()
 
     return ask
+
+
+def warm(session: Session) -> None:
+    """Load what a first question would wait for, by the price of one, which costs nothing."""
+    with suppress(DefrayError):  # whoever asks is told
+        session.quote(f"SELECT COUNT(*) FROM {identifier(session.contract.table)}", within=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,17 +183,20 @@ class Worker:
 
 class Workers:
     """As many workers as asks are handed in at one time, of which one begins at once and none ends before
-    :meth:`close`.  Nothing waits for a worker to begin: an ask that finds none free is bought by the session
-    in this process.  An :class:`Asker`."""
+    :meth:`close`.  Where none is free, an ask waits for the first that is, or has begun; before there is any
+    it is bought by the session in this process.  An :class:`Asker`."""
 
     def __init__(self, contract: Contract, session: Session) -> None:
         self._contract = contract
         self._here = in_session(session)
-        self._lock = Lock()
+        self._change = Condition()
         self._idle: list[Worker] = []
+        self._there = 0
         self._starting: Thread | None = None
         self._closing = Event()
         self._begin()
+        self._warming = Thread(target=warm, args=(session,), name="defray-warm", daemon=True)
+        self._warming.start()
 
     def __call__(
         self,
@@ -197,21 +207,32 @@ class Workers:
         progress: Callable[[float], None],
         cancelled: Callable[[], bool],
     ) -> dict[str, Any]:
-        with self._lock:
-            worker = self._idle.pop() if self._idle else None
-            if worker is None and self._starting is None:
-                self._begin()
+        worker = self._free()
         if worker is not None:
             try:
                 with suppress(Gone):
                     return worker.ask(principal, sql, arguments, progress, cancelled)
             finally:
-                if worker.usable:
-                    with self._lock:
-                        self._idle.append(worker)
-                else:
-                    worker.close()
+                self._done(worker)
         return self._here(principal, sql, arguments, progress=progress, cancelled=cancelled)
+
+    def _free(self) -> Worker | None:
+        """The first worker that is free; None where there is none at all."""
+        with self._change:
+            if not self._idle and self._starting is None:
+                self._begin()
+            self._change.wait_for(lambda: self._idle or not self._there)
+            return self._idle.pop() if self._idle else None
+
+    def _done(self, worker: Worker) -> None:
+        with self._change:
+            if worker.usable:
+                self._idle.append(worker)
+            else:
+                self._there -= 1
+            self._change.notify_all()
+        if not worker.usable:
+            worker.close()
 
     def wait(self) -> None:
         """Until the worker that is beginning has begun, where there is one."""
@@ -232,16 +253,19 @@ class Workers:
             event("no worker", level=logging.WARNING, code=error.code, reason=error.message)
             worker.close()
             self._closing.wait(AGAIN_SECONDS)  # meanwhile asks are bought here
-        with self._lock:
+        with self._change:
             self._starting = None
             if worker.usable:
+                self._there += 1
                 self._idle.append(worker)
+                self._change.notify()
 
     def close(self) -> None:
         """End the workers, none of which may be at work."""
         self._closing.set()
+        self._warming.join()
         self.wait()
-        with self._lock:
+        with self._change:
             idle, self._idle = self._idle, []
         for worker in idle:
             worker.close()
