@@ -351,7 +351,7 @@ class Engine:
         another look is due."""
         version = moment.version
         if decision.moves and not moment.closed:
-            return self._followed(ask, version, fingerprint, by)
+            return self._followed(ask, moment, decision, fingerprint, by)
         if decision.rationed.grant is None or not moment.scarcity.arriving:
             return 0
         with self.ledger.transaction() as tx:
@@ -366,13 +366,18 @@ class Engine:
         self.transcript.joined = version
         return 0
 
-    def _followed(self, ask: Ask, version: int, fingerprint: str, by: str | None) -> int | None:
+    def _followed(
+        self, ask: Ask, moment: Moment, decision: Decision, fingerprint: str, by: str | None
+    ) -> int | None:
         """Let the shadow of who asks follow what all know already: what that gives to others, in quanta.
         None where another look is due."""
+        version = moment.version
         with self.ledger.transaction() as tx:
             if self.transcript.version(tx, fingerprint) != version or tx.closed:
                 return None
-            decision = decide(ask, self.transcript.moment(ask, tx, version, name=by))
+            now = self.transcript.moment(ask, tx, version, name=by)
+            if not now.same(moment):
+                decision = decide(ask, now)
             if decision.rationed.price.step.purchases:
                 return None
             if decision.moves:
