@@ -10,11 +10,11 @@ import logging
 import os
 import time
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -35,9 +35,11 @@ from defray.query.region import EVERYWHERE, Regions
 from tests import spark
 from tests.data.people import AGE, SECRET, SEX, contract, parquet
 from tests.ledger.forks import in_child
+from tests.tables import open_session, write_people, write_spark_contract
 
 pytestmark = pytest.mark.xdist_group("spark")
 
+T = TypeVar("T")
 ALL = Scan(EVERYWHERE)
 SMALL = "SELECT i AS age, CASE WHEN i % 2 = 0 THEN 'F' ELSE 'M' END AS sex FROM range(100) t(i)"
 REGIONS = Regions((AGE.width, SEX.width))
@@ -149,6 +151,67 @@ def test_one_pass_for_any_number_of_cells(tmp_path: Path) -> None:
         assert plan.count("Scan parquet") == 2, "once in the tree, once in the list below it"
         assert "Join" not in plan
     source.close()
+
+
+def jobs_of(name: str, step: Callable[[], T]) -> tuple[int, T]:
+    """How many jobs Spark ran for a step."""
+    context = spark.kept_session().spark.sparkContext
+    context.setJobGroup(name, name)
+    try:
+        found = step()
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    return len(context.statusTracker().getJobIdsForGroup(name)), found
+
+
+@pytest.mark.parametrize("unit", [Unit(), Unit("p", 2)])
+def test_one_job_for_all_scans_of_a_question(tmp_path: Path, unit: Unit) -> None:
+    """A question, and views that credit it: one of them tells more apart, one less."""
+    select = (
+        "SELECT i % 130 AS age, ['F', 'M', 'X'][i % 3 + 1] AS sex, i // 3 AS p FROM range(900) t(i)"
+    )
+    source = written(tmp_path, select, unit=unit)
+    measured = (("age",), ("age",))
+    middle = REGIONS.both(REGIONS.where(0, ((40, 66),)), REGIONS.where(1, ((0, 2),)))
+    scans = [
+        Scan(EVERYWHERE, (Axis(0, starts=(0, 18, 40, 66)), Axis(1)), *measured),
+        Scan(EVERYWHERE, (Axis(1, starts=(0, 1)),), *measured),
+        Scan(middle, (Axis(1),), *measured),
+    ]
+    source.scan(ALL)
+    (each, apart), (together, found) = (
+        jobs_of(f"{tmp_path} apart", lambda: [source.scan(scan) for scan in scans]),
+        jobs_of(f"{tmp_path} together", lambda: source.scan_together(scans)),
+    )
+    assert [(x.rows, x.non_null, x.sums) for x in found] == [
+        (x.rows, x.non_null, x.sums) for x in apart
+    ]
+    one = 1 if unit.column is None else jobs_of(f"{tmp_path} one", lambda: source.scan(ALL))[0]
+    assert (each, together) == (3 * one, one)
+    source.close()
+
+
+def test_an_ask_that_is_credited_in_a_view_is_one_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_people(tmp_path, 1000)
+    session = open_session(write_spark_contract(tmp_path, "rho = 10"))
+    scanned: list[int] = []
+    scan_together = SparkSource.scan_together
+
+    def counted(self: SparkSource, scans: Sequence[Scan], *args: Any) -> Any:
+        scanned.append(len(scans))
+        return scan_together(self, scans, *args)
+
+    monkeypatch.setattr(SparkSource, "scan_together", counted)
+    session.ask("SELECT COUNT(*) FROM people WHERE age BETWEEN 20 AND 40 ERROR WITHIN 50")
+    average = (
+        "SELECT AVG(income) FROM people WHERE age BETWEEN 30 AND 60 GROUP BY sex ERROR WITHIN 20000"
+    )
+    jobs, _ = jobs_of(str(tmp_path), lambda: session.ask(average))
+    assert scanned[-1] > 1
+    assert jobs == 1
+    session.close()
 
 
 def test_the_key_of_the_kept_rows_is_in_no_plan_and_no_log(

@@ -33,6 +33,7 @@ from defray.data.postgresql.reading import read
 from defray.data.postgresql.table import Table, find
 from defray.data.source import Control, Exact, Scan
 from defray.data.statement import statement
+from defray.data.together import answered
 from defray.data.truncation import kept_rows, pads
 from defray.data.watch import Watch
 from defray.errors import SourceUnavailable
@@ -117,7 +118,7 @@ class PostgresSource:
         return self.scan_together([scan], control)[0]
 
     def scan_together(self, scans: Sequence[Scan], control: Control | None = None) -> list[Exact]:
-        """In one transaction: all see the same rows."""
+        """By one pass (see :mod:`defray.data.together`), or in one transaction: all see the same rows."""
         control = control or Control()
         Watch(control, 0).check()
         with self._connections.reading() as transaction:
@@ -125,8 +126,12 @@ class PostgresSource:
             before = stamp(transaction, table.oid, self._read)
             self._drift.check(before)
             form = self._form(table)
-            watch = Watch(control, before.size * len(scans))
-            exact = [_scanned(transaction, scan, form, watch) for scan in scans]
+            watch = Watch(control, before.size)
+            exact = answered(
+                self._contract.domain,
+                scans,
+                lambda scan: _scanned(transaction, scan, form, watch),
+            )
         with self._connections.reading() as transaction:
             self._drift.check(stamp(transaction, table.oid, self._read))
         return exact
