@@ -140,7 +140,7 @@ def _asks() -> Iterator[Ask]:
         ),
     )
     yield Ask(
-        "COUNT GROUP BY state, two views without columns in common",
+        "COUNT GROUP BY state, two views too large for one pass",
         (
             Scan(EVERYWHERE, (ages, Axis(STATE))),
             Scan(EVERYWHERE, (incomes, Axis(SEX))),

@@ -224,7 +224,7 @@ def test_the_scans_of_a_question_together_are_those_of_each(table: Fixture) -> N
 def test_one_of_them_by_itself_and_one_that_has_no_room(
     table: Fixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(together, "MOST_CELLS", 20)
+    monkeypatch.setattr(together, "MOST_GROUPS", 20)
     table.agree_together(table.question("flag", "cuts", "grade"))
     table.agree_together(table.question("text", "bins")[-1:])
 

@@ -425,7 +425,7 @@ def test_the_scans_of_a_question_see_one_moment(
     server: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A write that is committed between two of them is in neither, where they are too large for one pass."""
-    monkeypatch.setattr(together, "MOST_CELLS", 0)
+    monkeypatch.setattr(together, "MOST_GROUPS", 0)
     table = make(server, schema)
     server.sql(f"CREATE VIEW {schema}.slow AS SELECT age, sex FROM {table}, pg_sleep(0.3)")
     source = opened(server, f"{schema}.slow")
