@@ -29,7 +29,7 @@ from defray.data.postgresql.connections import Connections, Transaction
 from defray.data.postgresql.dialect import POSTGRESQL
 from defray.data.postgresql.drift import Drift, stamp
 from defray.data.postgresql.names import parse_name
-from defray.data.postgresql.reading import read
+from defray.data.postgresql.reading import comparable, read
 from defray.data.postgresql.table import Table, find
 from defray.data.source import Control, Exact, Scan
 from defray.data.statement import statement
@@ -37,6 +37,7 @@ from defray.data.together import answered
 from defray.data.truncation import kept_rows, pads
 from defray.data.watch import Watch
 from defray.errors import SourceUnavailable
+from defray.query.region import EVERYWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,11 @@ class PostgresSource:
     def probe(self) -> None:
         """Raises SourceUnavailable where a scan would, for whatever can be told without the rows."""
         with self._connections.reading() as transaction:
-            self._form(self._find(transaction))
+            form = self._form(self._find(transaction))
+            whole = statement(
+                Scan(EVERYWHERE), form.normals, form.relation, POSTGRESQL, kept=form.kept
+            )
+            transaction.rows(f"EXPLAIN {whole.sql}", form.parameters)
 
     def sql_of(self, scan: Scan) -> tuple[str, tuple[bytes, ...]]:
         """The statement of a scan and its parameters, for benchmarks and tests: they hold the secret where
@@ -167,12 +172,19 @@ class PostgresSource:
         if unit.column is None:
             rows = f"SELECT {', '.join(values)} FROM {table.relation}"
             return _Form(POSTGRESQL.derived(rows), normals)
+        of_unit = _granted(table, unit.column, "unit.column")
+        if not comparable(of_unit):
+            raise SourceUnavailable(
+                f"the values of column {unit.column} cannot be told apart",
+                hint="declare a view that casts it to text as source.table",
+                column=unit.column,
+            )
         kept = kept_rows(
             unit,
             self._secret,
             table.relation,
             POSTGRESQL,
-            unit_column=_granted(table, unit.column, "unit.column"),
+            unit_column=of_unit,
             row_key=[_granted(table, k, "unit.row_key") for k in unit.row_key],
             content=raws,
             values=values,
