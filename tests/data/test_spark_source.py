@@ -415,14 +415,29 @@ def test_not_parquet(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
-def test_files_of_unlike_types_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("1::INTEGER", "'oops'"), ("1::INTEGER", "1::BIGINT"), ("1.5::FLOAT", "1.5::DOUBLE")],
+)
+def test_files_of_unlike_types_are_refused(tmp_path: Path, one: str, other: str) -> None:
     (tmp_path / "p").mkdir()
-    parquet(tmp_path / "p" / "a.parquet", "SELECT 1 AS age, 'F' AS sex")
-    parquet(tmp_path / "p" / "b.parquet", "SELECT 'oops' AS age, 'F' AS sex")
-    with pytest.raises(
-        SourceUnavailable, match=r"could not be read as Parquet.*\n.*like types"
-    ) as found:
-        over(tmp_path, "p/*.parquet").scan(ALL)
+    parquet(tmp_path / "p" / "a.parquet", f"SELECT {one} AS age, 'F' AS sex")
+    parquet(tmp_path / "p" / "b.parquet", f"SELECT {other} AS age, 'F' AS sex")
+    for path, version in (("p/*.parquet", None), ("p", "1")):
+        with pytest.raises(
+            SourceUnavailable, match=r"different types in different.*\n.*one type in all"
+        ) as found:
+            over(tmp_path, path, version=version).scan(ALL)
+        silent(found.value, "oops")
+
+
+def test_a_table_whose_files_have_other_types_than_it_declares(tmp_path: Path, health: str) -> None:
+    parquet(tmp_path / "a.parquet", "SELECT 'oops' AS age, 'F' AS sex")
+    sql(
+        f"CREATE TABLE HealthX.other (age INT, sex STRING) USING parquet LOCATION 'file://{tmp_path}'"
+    )
+    with pytest.raises(SourceUnavailable, match=r"different types in different") as found:
+        over(Path(), None, table=f"{health}.other", version="1").scan(Scan(EVERYWHERE, (Axis(0),)))
     silent(found.value, "oops")
 
 
