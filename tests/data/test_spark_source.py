@@ -295,6 +295,7 @@ DATES = (
     "now",
     "today", "2020", "2020-01", "2020-02-30", "2020-13-01", "2020-01-04 25:00", "2020-01-03 12:00:00+02:00",
     "2020-01-03 00:30:00+02:00", "2020-01-03 23:30:00-02", "20200105", "12:00",
+    "infinity", "-infinity", " INF ", "-Inf", "+infinity", "+inf", "Infinit", "--inf",
     "2020-01-05 12:00:00.1234567", "2020-01-05 12:00:00 UTC", "2020-01-05T12:00Z", "2020-01-05 12:60",
 )  # fmt: skip
 
@@ -336,6 +337,25 @@ def test_text_is_read_as_duckdb_reads_it(tmp_path: Path, kind: Any) -> None:
     assert read(found) == read(expected)
     source.close()
     other.close()
+
+
+@pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP", "TIMESTAMPTZ"])
+def test_times_without_end_in_files_of_others(tmp_path: Path, kind: str) -> None:
+    """Spark knows none; what stands for them is outside of every domain."""
+    shapes = {"date": Whole(0, 8), "timestamp": Grid(Fraction(0), Fraction(3600 * 10**6), 9)}
+    columns = [
+        Column(f"{name}{other}", name, shape, other=other)  # type: ignore[arg-type]
+        for name, shape in shapes.items()
+        for other in ("cell", "clamp")
+    ]
+    ends = ", ".join(f"CAST(x AS {kind}) AS {column.name}" for column in columns)
+    source = written(
+        tmp_path, f"SELECT {ends} FROM (VALUES ('infinity'), ('-infinity'), (NULL)) t(x)", *columns
+    )
+    for i, column in enumerate(sorted(columns, key=lambda c: c.name)):
+        expected = [0] * 9 + [2, 1] if column.other == "cell" else [1] + [0] * 7 + [1, 1]
+        assert source.scan(Scan(EVERYWHERE, (Axis(i),))).rows == expected
+    source.close()
 
 
 @pytest.mark.parametrize("odd", ["oops", "3.5", "1e999", "99999999999999999999", "NaN", ""])

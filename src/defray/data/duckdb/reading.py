@@ -41,7 +41,7 @@ _ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ", "TIMESTAMP_NS WITH TIME ZON
 
 def raw(x: str, physical: str) -> Raw:
     if physical.startswith("TIMESTAMP") and "TIME ZONE" in physical:
-        text = f"CAST(epoch_us({x}) AS VARCHAR)"
+        text = f"coalesce(CAST(epoch_us({x}) AS VARCHAR), CAST({x} AS VARCHAR))"
     else:
         text = x if physical == "VARCHAR" else f"CAST({x} AS VARCHAR)"
     is_float = physical in ("DOUBLE", "FLOAT")
@@ -93,7 +93,8 @@ def _timestamp(physical: str, x: str, is_text: bool) -> str:
     if is_text:
         return f"make_timestamp(epoch_us(TRY_CAST(trim({x}) AS TIMESTAMPTZ)))"
     if physical in _ZONED:
-        return f"make_timestamp(epoch_us({x}))"
+        endless = f"TRY_CAST(CAST({x} AS VARCHAR) AS TIMESTAMP)"  # which has no microseconds
+        return f"coalesce(make_timestamp(epoch_us({x})), {endless})"
     if physical == "DATE" or physical.startswith("TIMESTAMP"):
         return f"TRY_CAST({x} AS TIMESTAMP)"
     raise Unreadable

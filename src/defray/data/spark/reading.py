@@ -10,6 +10,7 @@ The cast never raises, whatever a row holds.  Text that cannot be read as the de
 * dates and timestamps in text are ``YYYY-MM-DD``, with ``HH:MM``, ``HH:MM:SS`` or ``HH:MM:SS.f`` and, behind
   that, ``Z``, ``UTC`` or an offset ``+HH``, ``+HHMM``, ``+HH:MM``; what else Spark would take (``now``, a
   year alone) depends on the clock, or means something else in other databases;
+* ``infinity`` and ``inf`` in text are days beyond every domain, where dates are declared;
 * a timestamp with a time zone (or text with an offset) is meant in UTC, text without one is UTC; the date
   of a timestamp is the day it falls on in UTC, the date of a text is the day that is written, and the
   timestamp of a date is its midnight;
@@ -42,6 +43,10 @@ _NUMBER = (
 _DAY = "[0-9]{4,6}-[0-9]{1,2}-[0-9]{1,2}"
 _CLOCK = "[ T]([01]?[0-9]|2[0-3]):[0-5]?[0-9](:[0-5]?[0-9]([.][0-9]+)?)?"
 _ZONE = "(Z| UTC|[+-][0-9]{2}(:?[0-9]{2})?)?"
+_ENDLESS = f"^{_BLANK}-?[iI][nN][fF]([iI][nN][iI][tT][yY])?{_BLANK}\\z"
+_FAR = 2**31 - 1
+"""The day that others write for infinity."""
+_FARTHEST = 2**62
 _MOMENT = f"^{_DAY}({_CLOCK}{_ZONE})?\\z"
 _WITHOUT_SECONDS = f"^({_DAY}[ T][0-9]+:[0-9]+)({_ZONE[:-1]})\\z"
 
@@ -98,7 +103,9 @@ def _date(x: str, physical: str) -> str:
         return x
     if physical == "string":
         day = f"substring_index(substring_index(trim({x}), ' ', 1), 'T', 1)"
-        return f"CASE WHEN {_like(f'trim({x})', _MOMENT)} THEN TRY_CAST({day} AS DATE) END"
+        past = f"CASE WHEN trim({x}) LIKE '-%' THEN {SPARK.date(-_FAR)} ELSE {SPARK.date(_FAR)} END"
+        written = f"WHEN {_like(f'trim({x})', _MOMENT)} THEN TRY_CAST({day} AS DATE)"
+        return f"CASE {written} WHEN {_like(x, _ENDLESS)} THEN {past} END"
     return f"CAST({_timestamp(x, physical)} AS DATE)"
 
 
@@ -111,7 +118,9 @@ def _timestamp(x: str, physical: str) -> str:
         moment = f"TRY_CAST({full} AS TIMESTAMP)"
         return f"CASE WHEN {_like(f'trim({x})', _MOMENT)} THEN CAST({moment} AS TIMESTAMP_NTZ) END"
     if physical == "date":
-        return f"TRY_CAST({x} AS TIMESTAMP_NTZ)"
+        ends = ((SPARK.date(sign * _FAR), SPARK.timestamp(sign * _FARTHEST)) for sign in (-1, 1))
+        endless = " ".join(f"WHEN {x} = {day} THEN {moment}" for day, moment in ends)
+        return f"coalesce(TRY_CAST({x} AS TIMESTAMP_NTZ), CASE {endless} END)"
     raise Unreadable
 
 
