@@ -1,7 +1,7 @@
 """How databases that have TRY_CAST read numbers and booleans, from types that they name alike.
 
-``physical`` is a type's name in small letters, ``integers`` are the ends of those of whole numbers; ``text``: the
-value ``x`` is text.  Nothing raises whatever a row holds: what cannot be read is NULL.
+``physical`` is a type's name in small letters, ``integers`` are the ends of those of whole numbers; ``text``:
+the value ``x`` is text.  Nothing raises whatever a row holds: what cannot be read is NULL.
 """
 
 from __future__ import annotations
