@@ -286,6 +286,12 @@ def measured(kind: str, rows: int, repeats: int) -> Iterator[Line]:
             took = once(lambda: source.scan(plain.scan))
             what = f"{kind}: {MAX_ROWS} rows of a user, {name}"
             yield _line(what, took, theirs, f"{took / theirs:.1f}", "none", True)
+        ask = ASKS[0]
+        together = once(lambda: scan_all(source, ask.scans, None))
+        apart = once(lambda: [source.scan(scan) for scan in ask.scans])
+        yield _eased(
+            f"{kind}: {MAX_ROWS} rows of a user, {ask.name}", together, apart, together / apart
+        )
         source.close()
 
 
@@ -295,6 +301,10 @@ def _asked(what: str, source: Source, ask: Ask, repeats: int) -> Line:
         lambda: [source.scan(scan) for scan in ask.scans],
         repeats,
     )
+    return _eased(what, together, apart, ratio)
+
+
+def _eased(what: str, together: float, apart: float, ratio: float) -> Line:
     met = ratio <= 1 or apart < 1
     return Line(what, f"{together:.3f} s", f"a scan each {apart:.3f} s", f"{ratio:.2f}", EASED, met)
 
