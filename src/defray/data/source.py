@@ -74,6 +74,6 @@ class OneMoment(Protocol):
 
 def scan_all(source: Source, scans: Sequence[Scan], control: Control | None) -> list[Exact]:
     """Several scans, of one moment where the source can hold it."""
-    if isinstance(source, OneMoment):
+    if len(scans) > 1 and isinstance(source, OneMoment):
         return source.scan_together(scans, control)
     return [source.scan(scan, control) for scan in scans]
