@@ -6,6 +6,8 @@ The two are run in turns.  The goal, at most 1.15 times the database's own SQL, 
 than a second, where every row is a unit.  Where the unit is a column the kept rows are worked out on top
 of it; no person's SQL has that, so it is shown without a goal.
 
+A question that is credited in views scans these too: all its scans together are held against a scan each.
+
 The table is made under ``DEFRAY_BENCH_DIR`` (default ``./.bench``) once; PostgreSQL runs as a server of its
 own, which is removed at the end.
 """
@@ -32,7 +34,7 @@ from defray.core.domain import Domain
 from defray.core.shapes import Grid, Values, Whole
 from defray.data.duckdb.files import processors
 from defray.data.duckdb.source import DuckDBSource
-from defray.data.source import Scan, Source
+from defray.data.source import Scan, Source, scan_all
 from defray.query.descriptor import Axis
 from defray.query.region import EVERYWHERE, Regions
 
@@ -40,6 +42,7 @@ SECRET: Final = b"benchmark secret of 32 bytes...."
 STATES: Final = tuple(f"S{i:02d}" for i in range(50))
 MAX_ROWS: Final = 3
 GOAL: Final = "at most 1.15 beyond 1 s"
+EASED: Final = "at most 1 beyond 1 s"
 MONEY: Final = {"other": "clamp", "bounds": (Fraction(0), Fraction(100_000))}
 DOMAIN: Final = Domain(
     (
@@ -109,6 +112,44 @@ def _questions() -> Iterator[Question]:
 
 
 QUESTIONS: Final = tuple(_questions())
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A question that is credited in views: its own scan comes last."""
+
+    name: str
+    scans: Sequence[Scan]
+
+
+def _asks() -> Iterator[Ask]:
+    middle = REGIONS.where(AGE, ((40, 66),))
+    ages = Axis(AGE, starts=tuple(range(0, 120, 5)))
+    incomes = Axis(INCOME, starts=(0, 2, 4, 8, 16, 32))
+    measured = ("income",), ("income",)
+    yield Ask(
+        "COUNT WHERE age BETWEEN, a view",
+        (Scan(EVERYWHERE, (ages,)), Scan(middle)),
+    )
+    yield Ask(
+        "AVG(income) GROUP BY sex, two views",
+        (
+            Scan(EVERYWHERE, (ages, Axis(SEX)), *measured),
+            Scan(EVERYWHERE, (Axis(SEX), Axis(INCOME, starts=(0, 40))), *measured),
+            Scan(middle, (Axis(SEX),), *measured),
+        ),
+    )
+    yield Ask(
+        "COUNT GROUP BY state, two views too large for one pass",
+        (
+            Scan(EVERYWHERE, (ages, Axis(STATE))),
+            Scan(EVERYWHERE, (incomes, Axis(SEX))),
+            Scan(middle, (Axis(STATE),)),
+        ),
+    )
+
+
+ASKS: Final = tuple(_asks())
 
 Opened = tuple[Callable[[Unit], Source], Callable[[str], object]]
 """How the source is opened, and how SQL over ``{table}`` is run."""
@@ -235,6 +276,8 @@ def measured(kind: str, rows: int, repeats: int) -> Iterator[Line]:
             )
             met = ratio <= 1.15 or theirs < 1
             yield _line(f"{kind}: {question.name}", ours, theirs, f"{ratio:.2f}", GOAL, met)
+        for ask in ASKS:
+            yield _asked(f"{kind}: {ask.name}", source, ask, repeats)
         source.close()
         source = opened(Unit("user_id", MAX_ROWS))
         plain = QUESTIONS[0]
@@ -243,7 +286,27 @@ def measured(kind: str, rows: int, repeats: int) -> Iterator[Line]:
             took = once(lambda: source.scan(plain.scan))
             what = f"{kind}: {MAX_ROWS} rows of a user, {name}"
             yield _line(what, took, theirs, f"{took / theirs:.1f}", "none", True)
+        ask = ASKS[0]
+        together = once(lambda: scan_all(source, ask.scans, None))
+        apart = once(lambda: [source.scan(scan) for scan in ask.scans])
+        yield _eased(
+            f"{kind}: {MAX_ROWS} rows of a user, {ask.name}", together, apart, together / apart
+        )
         source.close()
+
+
+def _asked(what: str, source: Source, ask: Ask, repeats: int) -> Line:
+    together, apart, ratio = in_turns(
+        lambda: scan_all(source, ask.scans, None),
+        lambda: [source.scan(scan) for scan in ask.scans],
+        repeats,
+    )
+    return _eased(what, together, apart, ratio)
+
+
+def _eased(what: str, together: float, apart: float, ratio: float) -> Line:
+    met = ratio <= 1 or apart < 1
+    return Line(what, f"{together:.3f} s", f"a scan each {apart:.3f} s", f"{ratio:.2f}", EASED, met)
 
 
 def _line(what: str, ours: float, theirs: float, ratio: str, goal: str, met: bool) -> Line:

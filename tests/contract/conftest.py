@@ -10,6 +10,7 @@ QUICK = (
     "test_every_column_by_itself[declared-spark]",
     "test_every_column_counted_and_summed[declared-spark]",
     "test_the_same_rows_of_a_unit_are_kept_by_all[spark-3-person]",
+    "test_the_scans_of_a_question_together_are_those_of_each[declared-spark]",
     "test_what_some_cells_hold[spark]",
 )
 

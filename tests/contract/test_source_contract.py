@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from math import prod
 from typing import Any
@@ -15,7 +16,8 @@ from defray.core import intervals
 from defray.core.contract import Unit
 from defray.core.domain import Domain
 from defray.data import statement as statements
-from defray.data.source import Exact, Scan, Source
+from defray.data import together
+from defray.data.source import Exact, OneMoment, Scan, Source
 from defray.query.descriptor import Axis, cells
 from defray.query.region import EVERYWHERE, Region, Regions
 from tests.contract import nasty
@@ -34,11 +36,42 @@ class Fixture:
         self.reference = nasty.Reference(domain, self.regions, ROWS, unit)
 
     def agree(self, scan: Scan) -> Exact:
-        got, want = self.source.scan(scan), self.reference.scan(scan)
+        got = self.source.scan(scan)
+        self.compare(scan, got)
+        return got
+
+    def agree_together(self, scans: Sequence[Scan]) -> None:
+        assert isinstance(self.source, OneMoment)
+        for scan, got in zip(scans, self.source.scan_together(scans), strict=True):
+            self.compare(scan, got)
+
+    def compare(self, scan: Scan, got: Exact) -> None:
+        want = self.reference.scan(scan)
         assert got.rows == want.rows
         assert got.non_null == want.non_null
         assert got.sums == want.sums
-        return got
+
+    def question(self, *names: str) -> list[Scan]:
+        """A question about some columns, the first of them grouped by, with views of it: one of them tells
+        too little apart."""
+        domain, places = self.domain, [self.domain.names.index(name) for name in names]
+        columns = [domain.columns[at] for at in places]
+        summed = tuple(c.name for c in columns if c.bounds is not None)
+        runs = {
+            at: (c.proper // 3, max(1, c.width - 1)) for at, c in zip(places, columns, strict=True)
+        }
+        region = self.regions.box({at: (run,) for at, run in runs.items()})
+        view = [
+            Axis(at, starts=tuple(sorted({0, *run} - {domain.widths[at]})))
+            for at, run in runs.items()
+        ]
+        last = Axis(places[-1], starts=tuple(range(min(2, columns[-1].width))))
+        return [
+            Scan(EVERYWHERE, tuple(view), names, summed),
+            Scan(EVERYWHERE, (last,), names, summed),
+            Scan(self.regions.negate(region), (Axis(places[0], columns[0].levels[-1]),), names[:1]),
+            Scan(region, (), names, summed),
+        ]
 
 
 @pytest.fixture(scope="module", params=SOURCES)
@@ -173,6 +206,57 @@ def test_runs_of_atoms_and_what_lies_outside_of_them(table: Fixture) -> None:
             table.agree(Scan(EVERYWHERE, (Axis(i, starts=runs),), (column.name,)))
 
 
+QUESTIONS = (
+    ("age", "whole"),
+    ("day", "cuts"),
+    ("grade", "huge", "text"),
+    ("local", "any"),
+    ("flag_true", "old"),
+    ("price", "flag", "single"),
+)
+
+
+def test_the_scans_of_a_question_together_are_those_of_each(table: Fixture) -> None:
+    for names in QUESTIONS:
+        table.agree_together(table.question(*names))
+
+
+def test_one_of_them_by_itself_and_one_that_has_no_room(
+    table: Fixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(together, "MOST_GROUPS", 20)
+    table.agree_together(table.question("flag", "cuts", "grade"))
+    table.agree_together(table.question("text", "bins")[-1:])
+
+
+def test_the_scans_of_a_question_are_one_statement(
+    made: SourceUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    domain = nasty.domain("declared")
+    source = made.open(domain, Unit())
+    rendered: list[Scan] = []
+
+    def counted(scan: Scan, *args: Any, **named: Any) -> statements.Statement:
+        rendered.append(scan)
+        return statements.statement(scan, *args, **named)
+
+    monkeypatch.setattr(sys.modules[type(source).__module__], "statement", counted)
+    table = Fixture(source, domain, Unit())
+    table.agree_together(table.question("age", "whole"))
+    assert len(rendered) == 1
+    source.close()
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(data=st.data())
+def test_any_scans_together_agree_with_the_reference(table: Fixture, data: st.DataObject) -> None:
+    table.agree_together(data.draw(st.lists(scans(table.domain, table.regions), max_size=3)))
+
+
 @pytest.mark.parametrize("name", nasty.UNITS)
 @pytest.mark.parametrize("max_rows", [1, 3, 40])
 def test_the_same_rows_of_a_unit_are_kept_by_all(
@@ -187,6 +271,7 @@ def test_the_same_rows_of_a_unit_are_kept_by_all(
         table.agree(Scan(EVERYWHERE, by, ("bins", "flag"), ("bins", "huge", "price")))
     region = table.regions.where(domain.names.index("cuts"), ((0, 2),))
     table.agree(Scan(region, (Axis(domain.names.index("day"), "month"),)))
+    table.agree_together(table.question("day", "cuts", "price"))
     source.close()
 
 

@@ -274,6 +274,30 @@ def parameters(function: str) -> set[str]:
 # -- numbers ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP", "TIMESTAMPTZ", "VARCHAR"])
+def test_times_without_end_are_outside_or_at_the_ends(tmp_path: Path, kind: str) -> None:
+    days = Whole(0, 8)
+    hours = Grid(Fraction(0), Fraction(3600 * 10**6), 9)
+    columns = [
+        Column(f"{name}{other}", name, shape, other=other)
+        for name, shape in (("date", days), ("timestamp", hours))
+        for other in ("cell", "clamp")
+        if (kind, name) != ("VARCHAR", "timestamp")
+    ]
+    ends = ", ".join(f"CAST(x AS {kind}) AS {column.name}" for column in columns)
+    parquet(
+        tmp_path / "people.parquet",
+        f"SELECT {ends}, 1 AS person FROM (VALUES ('infinity'), ('-infinity'), (NULL)) t(x)",
+    )
+    spec = SourceSpec("parquet", "people.parquet")
+    for unit in (Unit(), Unit("person", 3)):
+        source = DuckDBSource(contract(tmp_path, spec, *columns, unit=unit), SECRET)
+        for i, column in enumerate(sorted(columns, key=lambda c: c.name)):
+            expected = [0] * 9 + [2, 1] if column.other == "cell" else [1] + [0] * 7 + [1, 1]
+            assert source.scan(Scan(EVERYWHERE, (Axis(i),))).rows == expected
+        source.close()
+
+
 def test_floats_on_the_edge_of_a_cell(tmp_path: Path) -> None:
     column = Column("age", "float", Grid(Fraction(0), Fraction(1, 10), 10))
     for kind, i in (("DOUBLE", 3), ("DOUBLE", 7), ("FLOAT", 3), ("FLOAT", 7)):

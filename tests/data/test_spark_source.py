@@ -10,11 +10,11 @@ import logging
 import os
 import time
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -35,9 +35,11 @@ from defray.query.region import EVERYWHERE, Regions
 from tests import spark
 from tests.data.people import AGE, SECRET, SEX, contract, parquet
 from tests.ledger.forks import in_child
+from tests.tables import open_session, write_people, write_spark_contract
 
 pytestmark = pytest.mark.xdist_group("spark")
 
+T = TypeVar("T")
 ALL = Scan(EVERYWHERE)
 SMALL = "SELECT i AS age, CASE WHEN i % 2 = 0 THEN 'F' ELSE 'M' END AS sex FROM range(100) t(i)"
 REGIONS = Regions((AGE.width, SEX.width))
@@ -151,6 +153,67 @@ def test_one_pass_for_any_number_of_cells(tmp_path: Path) -> None:
     source.close()
 
 
+def jobs_of(name: str, step: Callable[[], T]) -> tuple[int, T]:
+    """How many jobs Spark ran for a step."""
+    context = spark.kept_session().spark.sparkContext
+    context.setJobGroup(name, name)
+    try:
+        found = step()
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    return len(context.statusTracker().getJobIdsForGroup(name)), found
+
+
+@pytest.mark.parametrize("unit", [Unit(), Unit("p", 2)])
+def test_one_job_for_all_scans_of_a_question(tmp_path: Path, unit: Unit) -> None:
+    """A question, and views that credit it: one of them tells more apart, one less."""
+    select = (
+        "SELECT i % 130 AS age, ['F', 'M', 'X'][i % 3 + 1] AS sex, i // 3 AS p FROM range(900) t(i)"
+    )
+    source = written(tmp_path, select, unit=unit)
+    measured = (("age",), ("age",))
+    middle = REGIONS.both(REGIONS.where(0, ((40, 66),)), REGIONS.where(1, ((0, 2),)))
+    scans = [
+        Scan(EVERYWHERE, (Axis(0, starts=(0, 18, 40, 66)), Axis(1)), *measured),
+        Scan(EVERYWHERE, (Axis(1, starts=(0, 1)),), *measured),
+        Scan(middle, (Axis(1),), *measured),
+    ]
+    source.scan(ALL)
+    (each, apart), (together, found) = (
+        jobs_of(f"{tmp_path} apart", lambda: [source.scan(scan) for scan in scans]),
+        jobs_of(f"{tmp_path} together", lambda: source.scan_together(scans)),
+    )
+    assert [(x.rows, x.non_null, x.sums) for x in found] == [
+        (x.rows, x.non_null, x.sums) for x in apart
+    ]
+    one = 1 if unit.column is None else jobs_of(f"{tmp_path} one", lambda: source.scan(ALL))[0]
+    assert (each, together) == (3 * one, one)
+    source.close()
+
+
+def test_an_ask_that_is_credited_in_a_view_is_one_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_people(tmp_path, 1000)
+    session = open_session(write_spark_contract(tmp_path, "rho = 10"))
+    scanned: list[int] = []
+    scan_together = SparkSource.scan_together
+
+    def counted(self: SparkSource, scans: Sequence[Scan], *args: Any) -> Any:
+        scanned.append(len(scans))
+        return scan_together(self, scans, *args)
+
+    monkeypatch.setattr(SparkSource, "scan_together", counted)
+    session.ask("SELECT COUNT(*) FROM people WHERE age BETWEEN 20 AND 40 ERROR WITHIN 50")
+    average = (
+        "SELECT AVG(income) FROM people WHERE age BETWEEN 30 AND 60 GROUP BY sex ERROR WITHIN 20000"
+    )
+    jobs, _ = jobs_of(str(tmp_path), lambda: session.ask(average))
+    assert scanned[-1] > 1
+    assert jobs == 1
+    session.close()
+
+
 def test_the_key_of_the_kept_rows_is_in_no_plan_and_no_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -232,6 +295,7 @@ DATES = (
     "now",
     "today", "2020", "2020-01", "2020-02-30", "2020-13-01", "2020-01-04 25:00", "2020-01-03 12:00:00+02:00",
     "2020-01-03 00:30:00+02:00", "2020-01-03 23:30:00-02", "20200105", "12:00",
+    "infinity", "-infinity", " INF ", "-Inf", "+infinity", "+inf", "Infinit", "--inf",
     "2020-01-05 12:00:00.1234567", "2020-01-05 12:00:00 UTC", "2020-01-05T12:00Z", "2020-01-05 12:60",
 )  # fmt: skip
 
@@ -273,6 +337,25 @@ def test_text_is_read_as_duckdb_reads_it(tmp_path: Path, kind: Any) -> None:
     assert read(found) == read(expected)
     source.close()
     other.close()
+
+
+@pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP", "TIMESTAMPTZ"])
+def test_times_without_end_in_files_of_others(tmp_path: Path, kind: str) -> None:
+    """Spark knows none; what stands for them is outside of every domain."""
+    shapes = {"date": Whole(0, 8), "timestamp": Grid(Fraction(0), Fraction(3600 * 10**6), 9)}
+    columns = [
+        Column(f"{name}{other}", name, shape, other=other)  # type: ignore[arg-type]
+        for name, shape in shapes.items()
+        for other in ("cell", "clamp")
+    ]
+    ends = ", ".join(f"CAST(x AS {kind}) AS {column.name}" for column in columns)
+    source = written(
+        tmp_path, f"SELECT {ends} FROM (VALUES ('infinity'), ('-infinity'), (NULL)) t(x)", *columns
+    )
+    for i, column in enumerate(sorted(columns, key=lambda c: c.name)):
+        expected = [0] * 9 + [2, 1] if column.other == "cell" else [1] + [0] * 7 + [1, 1]
+        assert source.scan(Scan(EVERYWHERE, (Axis(i),))).rows == expected
+    source.close()
 
 
 @pytest.mark.parametrize("odd", ["oops", "3.5", "1e999", "99999999999999999999", "NaN", ""])
@@ -352,14 +435,29 @@ def test_not_parquet(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
-def test_files_of_unlike_types_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("1::INTEGER", "'oops'"), ("1::INTEGER", "1::BIGINT"), ("1.5::FLOAT", "1.5::DOUBLE")],
+)
+def test_files_of_unlike_types_are_refused(tmp_path: Path, one: str, other: str) -> None:
     (tmp_path / "p").mkdir()
-    parquet(tmp_path / "p" / "a.parquet", "SELECT 1 AS age, 'F' AS sex")
-    parquet(tmp_path / "p" / "b.parquet", "SELECT 'oops' AS age, 'F' AS sex")
-    with pytest.raises(
-        SourceUnavailable, match=r"could not be read as Parquet.*\n.*like types"
-    ) as found:
-        over(tmp_path, "p/*.parquet").scan(ALL)
+    parquet(tmp_path / "p" / "a.parquet", f"SELECT {one} AS age, 'F' AS sex")
+    parquet(tmp_path / "p" / "b.parquet", f"SELECT {other} AS age, 'F' AS sex")
+    for path, version in (("p/*.parquet", None), ("p", "1")):
+        with pytest.raises(
+            SourceUnavailable, match=r"different types in different.*\n.*one type in all"
+        ) as found:
+            over(tmp_path, path, version=version).scan(ALL)
+        silent(found.value, "oops")
+
+
+def test_a_table_whose_files_have_other_types_than_it_declares(tmp_path: Path, health: str) -> None:
+    parquet(tmp_path / "a.parquet", "SELECT 'oops' AS age, 'F' AS sex")
+    sql(
+        f"CREATE TABLE HealthX.other (age INT, sex STRING) USING parquet LOCATION 'file://{tmp_path}'"
+    )
+    with pytest.raises(SourceUnavailable, match=r"different types in different") as found:
+        over(Path(), None, table=f"{health}.other", version="1").scan(Scan(EVERYWHERE, (Axis(0),)))
     silent(found.value, "oops")
 
 

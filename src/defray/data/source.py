@@ -66,8 +66,7 @@ class Source(Protocol):
 
 @runtime_checkable
 class OneMoment(Protocol):
-    """A source that can hold a moment still for several scans.  (Files are held still by their
-    fingerprint, which is looked at around every scan.)"""
+    """A source that holds a moment still for several scans, and may need one pass for all of them."""
 
     def scan_together(self, scans: Sequence[Scan], control: Control | None = None) -> list[Exact]:
         """As :meth:`Source.scan` of each, all of the same rows."""
@@ -75,6 +74,6 @@ class OneMoment(Protocol):
 
 def scan_all(source: Source, scans: Sequence[Scan], control: Control | None) -> list[Exact]:
     """Several scans, of one moment where the source can hold it."""
-    if isinstance(source, OneMoment):
+    if len(scans) > 1 and isinstance(source, OneMoment):
         return source.scan_together(scans, control)
     return [source.scan(scan, control) for scan in scans]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from defray.data.fingerprint import Stamp
-from defray.data.source import Control, Exact
+from defray.data.source import Control
 from defray.data.watch import Watch
 from defray.errors import SourceChanged, SourceUnavailable
 
@@ -14,6 +14,7 @@ State = tuple[tuple[Stamp, ...], str]
 """The files' stamps, and the fingerprint of their content."""
 
 V = TypeVar("V")
+R = TypeVar("R")
 
 MAX_READINGS: Final = 3
 """How often a scan is done again because files were touched meanwhile, their content unchanged."""
@@ -22,9 +23,9 @@ MAX_READINGS: Final = 3
 def read_still(
     state: Callable[[], State],
     opened: Callable[[State], V],
-    read: Callable[[V, Watch], Exact],
+    read: Callable[[V, Watch], R],
     control: Control | None,
-) -> Exact:
+) -> R:
     """What is read of the data, ``opened`` in one state that is still the state afterwards.
 
     Raises SourceChanged where it changed, else what ``opened`` and ``read`` raise, and Cancelled.
@@ -35,16 +36,16 @@ def read_still(
         watch.check()
         version = opened(before)
         failure: SourceUnavailable | None = None
-        exact: Exact | None = None
+        found: R | None = None
         try:
-            exact = read(version, watch)
+            found = read(version, watch)
         except SourceUnavailable as error:
             failure = error
         after = state()
         if after == before:
-            if exact is None:
+            if found is None:
                 raise failure or SourceUnavailable("the scan failed")
-            return exact
+            return found
         if after[1] != before[1]:
             break
         before = after  # the same content, but it may have been half written while it was read

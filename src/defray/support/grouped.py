@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 from defray.core.domain import Domain
 from defray.query.descriptor import Axis, Measure
 from defray.query.region import Region, Regions
-from defray.support.cuts import Cuts, cuts_of, joined
+from defray.support.cuts import cuts_of, joined
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from defray.support.axes import Axes, Floats
 
 
@@ -36,35 +39,50 @@ class Grouped:
         return cls(measure, without_null(regions, domain, measure, region), axes)
 
     def cuts(self, domain: Domain, regions: Regions) -> dict[int, frozenset[int] | None]:
-        by_group: list[Cuts] = [
-            {
-                a.column: None
-                if a.level == "value"
-                else frozenset(low for group in a.groups(domain) for low, _ in group.atoms if low)
-            }
-            for a in self.axes
-        ]
-        return joined(cuts_of(self.base, regions.nodes(self.base), domain.widths), *by_group)
+        by_region = cuts_of(self.base, regions.nodes(self.base), domain.widths)
+        return joined(by_region, cuts_by(self.axes, domain))
 
     def vectors(self, on: Axes, domain: Domain, groups: Sequence[int]) -> Floats:
         """The indicators of some groups on the cells of axes, a row each."""
         import numpy as np
 
-        number, count = np.zeros(on.shape, np.int64), 1
-        for a in self.axes:
-            place = on.columns.index(a.column)
-            grouping = a.groups(domain)
-            of_atom = np.zeros(domain.widths[a.column], np.int64)
-            for i, group in enumerate(grouping):
-                for low, high in group.atoms:
-                    of_atom[low:high] = i
-            shape = [1] * len(on.shape)
-            shape[place] = on.shape[place]
-            number = number * len(grouping) + of_atom[on.firsts[place]].reshape(shape)
-            count *= len(grouping)
-        inside = np.where(on.mask(self.base), number.reshape(-1), -1)
+        numbers, _ = numbers_on(on, self.axes, domain)
+        inside = np.where(on.mask(self.base), numbers, -1)
         vectors: Floats = (inside[None, :] == np.asarray(groups)[:, None]).astype(np.float64)
         return vectors
+
+
+def cuts_by(axes: Sequence[Axis], domain: Domain) -> dict[int, frozenset[int] | None]:
+    """Where a grouping tells the atoms of its columns apart."""
+
+    def cuts(axis: Axis) -> frozenset[int] | None:
+        if axis.starts is not None:
+            return frozenset(axis.starts) - {0}
+        if axis.level == "value":
+            return None
+        return frozenset(low for group in axis.groups(domain) for low, _ in group.atoms if low)
+
+    return joined(*({axis.column: cuts(axis)} for axis in axes))
+
+
+def numbers_on(on: Axes, axes: Sequence[Axis], domain: Domain) -> tuple[NDArray[np.int64], int]:
+    """The number of the group that each cell of ``on`` lies in, both row-major, and how many groups there
+    are.  ``on`` has to tell the groups apart."""
+    import numpy as np
+
+    numbers, count = np.zeros(on.shape, np.int64), 1
+    for axis in axes:
+        place = on.columns.index(axis.column)
+        groups = axis.groups(domain)
+        of_atom = np.zeros(domain.widths[axis.column], np.int64)
+        for number, group in enumerate(groups):
+            for low, high in group.atoms:
+                of_atom[low:high] = number
+        shape = [1] * len(on.shape)
+        shape[place] = on.shape[place]
+        numbers = numbers * len(groups) + of_atom[on.firsts[place]].reshape(shape)
+        count *= len(groups)
+    return numbers.reshape(-1), count
 
 
 def without_null(regions: Regions, domain: Domain, measure: Measure, region: Region) -> Region:

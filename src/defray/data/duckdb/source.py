@@ -33,6 +33,7 @@ from defray.data.physical import Raw, normal, pick
 from defray.data.source import Control, Exact, Scan
 from defray.data.statement import statement
 from defray.data.still import read_still
+from defray.data.together import answered
 from defray.data.truncation import kept_rows
 from defray.data.watch import POLL_SECONDS, Watch
 from defray.errors import SourceUnavailable
@@ -125,12 +126,17 @@ class DuckDBSource:
         self._identity.after_fork()
 
     def scan(self, scan: Scan, control: Control | None = None) -> Exact:
-        return read_still(
-            self._identity.current,
-            lambda state: self._open(*state),
-            lambda version, watch: self._run(version, scan, watch),
-            control,
-        )
+        return self.scan_together([scan], control)[0]
+
+    def scan_together(self, scans: Sequence[Scan], control: Control | None = None) -> list[Exact]:
+        """By one pass (see :mod:`defray.data.together`)."""
+
+        def read(version: _Version, watch: Watch) -> list[Exact]:
+            return answered(
+                self._contract.domain, scans, lambda scan: self._run(version, scan, watch)
+            )
+
+        return read_still(self._identity.current, lambda state: self._open(*state), read, control)
 
     def kept_rows_sql(self) -> str | None:
         """The truncation as SQL, for benchmarks and tests: it holds the secret, so it goes nowhere else."""

@@ -22,6 +22,11 @@ _MEANING: Final[dict[str, tuple[str, str]]] = {
         "does not let this role read the table",
         f"GRANT SELECT on it, and let no row security policy hide rows from the role; {_RIGHTS}",
     ),
+    "42883": (
+        "lacks a function or an operator that the scan needs",
+        "the unit's column must be of a type whose values can be compared, and a view must name the schema of"
+        " the functions it calls",
+    ),
     "42P01": ("has no such table", "check source.table"),
     "42703": ("has no such column any more", "check the contract's columns against the table"),
     "40001": ("is a standby whose rows were changed while they were read", _AGAIN),

@@ -26,6 +26,9 @@ from defray.data.postgresql.dialect import POSTGRESQL
 _INTEGERS: Final = {"smallint": 15, "integer": 31, "bigint": 63}
 _FLOATS: Final = ("real", "double precision")
 _TEXTS: Final = ("text", "character varying", "character", "bpchar", "name", "citext", "enum")
+_INCOMPARABLE: Final = re.compile(
+    r"(json|jsonpath|xml|point|line|lseg|box|path|polygon|circle|xid|cid|aclitem)(\[\])*"
+)
 _PLACES: Final = 18
 _WHOLE_DIGITS: Final = 38
 """How long the numbers of a ``numeric`` without declared digits may be before the point."""
@@ -50,6 +53,11 @@ def raw(x: str, physical: str, *, bytewise: bool = True) -> Raw:
 def _bare(physical: str) -> str:
     """The type without its numbers."""
     return re.sub(r"\(.*?\)", "", physical)
+
+
+def comparable(raw: Raw) -> bool:
+    """Whether values of the type can be told apart and put in order, as far as its name says."""
+    return _INCOMPARABLE.fullmatch(raw.physical) is None
 
 
 def read(column: Column, raw: Raw) -> tuple[str, Line | None]:

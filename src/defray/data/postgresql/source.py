@@ -29,13 +29,15 @@ from defray.data.postgresql.connections import Connections, Transaction
 from defray.data.postgresql.dialect import POSTGRESQL
 from defray.data.postgresql.drift import Drift, stamp
 from defray.data.postgresql.names import parse_name
-from defray.data.postgresql.reading import read
+from defray.data.postgresql.reading import comparable, read
 from defray.data.postgresql.table import Table, find
 from defray.data.source import Control, Exact, Scan
 from defray.data.statement import statement
+from defray.data.together import answered
 from defray.data.truncation import kept_rows, pads
 from defray.data.watch import Watch
 from defray.errors import SourceUnavailable
+from defray.query.region import EVERYWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ class PostgresSource:
         return self.scan_together([scan], control)[0]
 
     def scan_together(self, scans: Sequence[Scan], control: Control | None = None) -> list[Exact]:
-        """In one transaction: all see the same rows."""
+        """By one pass (see :mod:`defray.data.together`), or in one transaction: all see the same rows."""
         control = control or Control()
         Watch(control, 0).check()
         with self._connections.reading() as transaction:
@@ -125,8 +127,12 @@ class PostgresSource:
             before = stamp(transaction, table.oid, self._read)
             self._drift.check(before)
             form = self._form(table)
-            watch = Watch(control, before.size * len(scans))
-            exact = [_scanned(transaction, scan, form, watch) for scan in scans]
+            watch = Watch(control, before.size)
+            exact = answered(
+                self._contract.domain,
+                scans,
+                lambda scan: _scanned(transaction, scan, form, watch),
+            )
         with self._connections.reading() as transaction:
             self._drift.check(stamp(transaction, table.oid, self._read))
         return exact
@@ -134,7 +140,11 @@ class PostgresSource:
     def probe(self) -> None:
         """Raises SourceUnavailable where a scan would, for whatever can be told without the rows."""
         with self._connections.reading() as transaction:
-            self._form(self._find(transaction))
+            form = self._form(self._find(transaction))
+            whole = statement(
+                Scan(EVERYWHERE), form.normals, form.relation, POSTGRESQL, kept=form.kept
+            )
+            transaction.rows(f"EXPLAIN {whole.sql}", form.parameters)
 
     def sql_of(self, scan: Scan) -> tuple[str, tuple[bytes, ...]]:
         """The statement of a scan and its parameters, for benchmarks and tests: they hold the secret where
@@ -162,12 +172,19 @@ class PostgresSource:
         if unit.column is None:
             rows = f"SELECT {', '.join(values)} FROM {table.relation}"
             return _Form(POSTGRESQL.derived(rows), normals)
+        of_unit = _granted(table, unit.column, "unit.column")
+        if not comparable(of_unit):
+            raise SourceUnavailable(
+                f"the values of column {unit.column} cannot be told apart",
+                hint="declare a view that casts it to text as source.table",
+                column=unit.column,
+            )
         kept = kept_rows(
             unit,
             self._secret,
             table.relation,
             POSTGRESQL,
-            unit_column=_granted(table, unit.column, "unit.column"),
+            unit_column=of_unit,
             row_key=[_granted(table, k, "unit.row_key") for k in unit.row_key],
             content=raws,
             values=values,

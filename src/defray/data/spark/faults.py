@@ -42,7 +42,11 @@ NO_PATH: Final = Fault(
 )
 _NOT_PARQUET: Final = Fault(
     "the data could not be read as Parquet",
-    "check source.path: every matching file must be Parquet, complete, with columns of like types",
+    "check source.path: every matching file must be Parquet, and complete",
+)
+_UNLIKE: Final = Fault(
+    "a column has different types in different Parquet files, or another than the table declares",
+    "write it with one type in all of them: Spark does not even join integers of 32 and of 64 bits",
 )
 _ILLEGAL_TYPE: Final = Fault(
     "a column of the Parquet files has a type that Spark cannot read",
@@ -76,7 +80,8 @@ _BY_CONDITION: Final = {
     "IDENTIFIER_TOO_MANY_NAME_PARTS": _NO_TABLE,
     "PATH_NOT_FOUND": NO_PATH,
     "UNABLE_TO_INFER_SCHEMA": _NOT_PARQUET,
-    "CANNOT_MERGE_SCHEMAS": _NOT_PARQUET,
+    "CANNOT_MERGE_SCHEMAS": _UNLIKE,
+    "FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH": _UNLIKE,
     "CANNOT_READ_FILE_FOOTER": _NOT_PARQUET,
     "FAILED_READ_FILE": _NOT_PARQUET,
     "UNSUPPORTED_TIME_TYPE": _ILLEGAL_TYPE,
@@ -121,7 +126,7 @@ def guarded(step: Callable[[], T], doing: str, cure: str) -> T:
 def _fault(error: Exception, doing: str, cure: str) -> Fault:
     conditions, classes = names(error)
     for condition in conditions:
-        known = _BY_CONDITION.get(condition.partition(".")[0])
+        known = _BY_CONDITION.get(condition) or _BY_CONDITION.get(condition.partition(".")[0])
         if known is not None:
             return known
     for name in reversed(classes):

@@ -10,6 +10,7 @@ The cast never raises, whatever a row holds.  Text that cannot be read as the de
 * dates and timestamps in text are ``YYYY-MM-DD``, with ``HH:MM``, ``HH:MM:SS`` or ``HH:MM:SS.f`` and, behind
   that, ``Z``, ``UTC`` or an offset ``+HH``, ``+HHMM``, ``+HH:MM``; what else Spark would take (``now``, a
   year alone) depends on the clock, or means something else in other databases;
+* ``infinity`` and ``inf`` in text are days beyond every domain, where dates are declared;
 * a timestamp with a time zone (or text with an offset) is meant in UTC, text without one is UTC; the date
   of a timestamp is the day it falls on in UTC, the date of a text is the day that is written, and the
   timestamp of a date is its midnight;
@@ -21,9 +22,10 @@ from __future__ import annotations
 import re
 
 from defray.core.column import Column
-from defray.data.lines import ExactLine, FloatLine, Line
-from defray.data.physical import FALSE, TRUE, Raw, Unreadable, places_needed
+from defray.data.lines import ExactLine, Line
+from defray.data.physical import Raw, Unreadable
 from defray.data.spark.dialect import SPARK
+from defray.data.try_cast import boolean, number
 
 _INTEGERS = {
     "tinyint": (-(2**7), 2**7 - 1),
@@ -42,6 +44,10 @@ _NUMBER = (
 _DAY = "[0-9]{4,6}-[0-9]{1,2}-[0-9]{1,2}"
 _CLOCK = "[ T]([01]?[0-9]|2[0-3]):[0-5]?[0-9](:[0-5]?[0-9]([.][0-9]+)?)?"
 _ZONE = "(Z| UTC|[+-][0-9]{2}(:?[0-9]{2})?)?"
+_ENDLESS = f"^{_BLANK}-?[iI][nN][fF]([iI][nN][iI][tT][yY])?{_BLANK}\\z"
+_FAR = 2**31 - 1
+"""The day that others write for infinity."""
+_FARTHEST = 2**62
 _MOMENT = f"^{_DAY}({_CLOCK}{_ZONE})?\\z"
 _WITHOUT_SECONDS = f"^({_DAY}[ T][0-9]+:[0-9]+)({_ZONE[:-1]})\\z"
 
@@ -69,24 +75,14 @@ def read(column: Column, raw: Raw) -> tuple[str, Line | None]:
                 raise Unreadable
             return (x if physical == "string" else f"CAST({x} AS STRING)"), None
         case "boolean":
-            return _boolean(x, physical), None
+            return boolean(x, physical, _INTEGERS, SPARK, text=physical == "string"), None
         case "date":
             return _date(x, physical), ExactLine("date")
         case "timestamp":
             return _timestamp(x, physical), ExactLine("timestamp")
-    return _number(column, x, physical)
-
-
-def _boolean(x: str, physical: str) -> str:
-    if physical == "boolean":
-        return x
-    if physical == "string":
-        listed = [", ".join(map(SPARK.text, words)) for words in (TRUE, FALSE)]
-        folded = f"lower(trim({x}))"
-        return f"CASE WHEN {folded} IN ({listed[0]}) THEN TRUE WHEN {folded} IN ({listed[1]}) THEN FALSE END"
-    if physical in _INTEGERS or physical in _FLOATS or physical.startswith("decimal"):
-        return f"CASE WHEN {x} = 1 THEN TRUE WHEN {x} = 0 THEN FALSE END"
-    raise Unreadable
+    is_text = physical == "string"
+    x = f"CASE WHEN {_like(x, _NUMBER)} THEN {x} END" if is_text else x
+    return number(column, x, physical, _INTEGERS, SPARK, text=is_text)
 
 
 def _like(x: str, pattern: str) -> str:
@@ -98,7 +94,9 @@ def _date(x: str, physical: str) -> str:
         return x
     if physical == "string":
         day = f"substring_index(substring_index(trim({x}), ' ', 1), 'T', 1)"
-        return f"CASE WHEN {_like(f'trim({x})', _MOMENT)} THEN TRY_CAST({day} AS DATE) END"
+        past = f"CASE WHEN trim({x}) LIKE '-%' THEN {SPARK.date(-_FAR)} ELSE {SPARK.date(_FAR)} END"
+        written = f"WHEN {_like(f'trim({x})', _MOMENT)} THEN TRY_CAST({day} AS DATE)"
+        return f"CASE {written} WHEN {_like(x, _ENDLESS)} THEN {past} END"
     return f"CAST({_timestamp(x, physical)} AS DATE)"
 
 
@@ -111,38 +109,7 @@ def _timestamp(x: str, physical: str) -> str:
         moment = f"TRY_CAST({full} AS TIMESTAMP)"
         return f"CASE WHEN {_like(f'trim({x})', _MOMENT)} THEN CAST({moment} AS TIMESTAMP_NTZ) END"
     if physical == "date":
-        return f"TRY_CAST({x} AS TIMESTAMP_NTZ)"
+        ends = ((SPARK.date(sign * _FAR), SPARK.timestamp(sign * _FARTHEST)) for sign in (-1, 1))
+        endless = " ".join(f"WHEN {x} = {day} THEN {moment}" for day, moment in ends)
+        return f"coalesce(TRY_CAST({x} AS TIMESTAMP_NTZ), CASE {endless} END)"
     raise Unreadable
-
-
-def _number(column: Column, x: str, physical: str) -> tuple[str, Line]:
-    if physical in _INTEGERS:
-        low, high = _INTEGERS[physical]
-        return x, ExactLine("integer", low=low, high=high)
-    if physical in _FLOATS:
-        return x, FloatLine(single=physical == "float")
-    if physical == "boolean":
-        return f"CAST({x} AS TINYINT)", ExactLine("integer", low=0, high=1)
-    found = re.fullmatch(r"decimal\((\d+),(\d+)\)", physical)
-    if found is not None:
-        digits, places = int(found[1]), int(found[2])
-        top = 10**digits - 1
-        return x, ExactLine("decimal", places, digits, -top, top)
-    if physical == "string":
-        return _number_in_text(column, f"CASE WHEN {_like(x, _NUMBER)} THEN {x} END")
-    raise Unreadable
-
-
-def _number_in_text(column: Column, x: str) -> tuple[str, Line]:
-    rough = f"TRY_CAST({x} AS DOUBLE)"
-    spare = places_needed(column)
-    if spare is None:
-        return rough, FloatLine()
-    top = 10**38 - 1
-    first, last = (SPARK.decimal(n, spare, 38) for n in (-top, top))
-    infinity = SPARK.double(float("inf"))
-    beyond = (
-        f"CASE WHEN {rough} < 0 THEN {first} WHEN {rough} BETWEEN 0 AND {infinity} THEN {last} END"
-    )
-    exact = f"coalesce(TRY_CAST({x} AS DECIMAL(38,{spare})), {beyond})"
-    return exact, ExactLine("decimal", spare, 38, -top, top)

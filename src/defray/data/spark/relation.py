@@ -59,7 +59,9 @@ def opened(session: Session, contract: Contract) -> Opened:
             frame.createOrReplaceTempView(_VIEW)
             return frame.schema
 
-        cure = "check source.path: every matching file must be Parquet, with columns of like types"
+        cure = (
+            "check source.path: every matching file must be Parquet, with columns of the same types"
+        )
     schema = guarded(look, "the data could not be read", cure)
     twice = Counter(f.name for f in schema.fields)
     columns = {

@@ -32,6 +32,7 @@ from defray.data.spark.relation import Opened, files, how_read, opened, pattern
 from defray.data.spark.session import Session, open_session
 from defray.data.statement import Statement, statement
 from defray.data.still import State, read_still
+from defray.data.together import answered
 from defray.data.truncation import kept_rows, pads
 from defray.data.watch import Watch
 from defray.errors import SourceUnavailable
@@ -105,12 +106,18 @@ class SparkSource:
             self._files.after_fork()
 
     def scan(self, scan: Scan, control: Control | None = None) -> Exact:
-        return read_still(
-            self._state,
-            lambda state: state,
-            lambda state, watch: self._run(self._open(state), scan, watch),
-            control,
-        )
+        return self.scan_together([scan], control)[0]
+
+    def scan_together(self, scans: Sequence[Scan], control: Control | None = None) -> list[Exact]:
+        """By one aggregation (see :mod:`defray.data.together`)."""
+
+        def read(state: State, watch: Watch) -> list[Exact]:
+            version = self._open(state)
+            return answered(
+                self._contract.domain, scans, lambda scan: self._run(version, scan, watch)
+            )
+
+        return read_still(self._state, lambda state: state, read, control)
 
     def explained(self, scan: Scan) -> str:
         """The formatted physical plan of a scan, for benchmarks and tests."""
