@@ -39,7 +39,9 @@ class Lines(logging.Formatter):
 
 
 def to(stream: TextIO | None = None) -> None:
-    """Send the logs of Defray and of the server to a stream (stderr), as lines of JSON."""
+    """Send the logs of Defray and of the server to a stream (stderr), as lines of JSON.  No line names a
+    thread or a process, so nothing looks for them."""
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(Lines())
     for name, level in (("defray", logging.INFO), ("uvicorn.error", logging.WARNING)):

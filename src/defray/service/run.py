@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from ipaddress import ip_address
@@ -20,10 +19,6 @@ from fastapi import FastAPI
 
 from defray.errors import BadInput
 from defray.service.logs import event
-
-TURN_SECONDS = 1e-3
-"""After which a thread that computes lets another go on.  Short requests wait for a turn at every step into
-the ledger, so the interpreter's 5 ms would add up."""
 
 LEAVING_SECONDS = 5
 """After asks were cancelled, until connections are cut."""
@@ -58,7 +53,6 @@ def serve(app: FastAPI, host: str, port: int, started: Callable[[str], None]) ->
         ws="none",
         timeout_graceful_shutdown=int(grace) + LEAVING_SECONDS,
     )
-    sys.setswitchinterval(TURN_SECONDS)
     listening = _bound(host, port)
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{listening.getsockname()[1]}"
