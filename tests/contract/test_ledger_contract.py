@@ -1518,8 +1518,32 @@ class TestAudit:
         assert not report.closed
 
 
+@pytest.fixture
+def enrolments(peopled: Any) -> list[Entry]:
+    with peopled.transaction() as transaction:
+        transaction.enrol(Enrolment("suspend", "ana", "analyst", Fraction(1, 4)))
+        transaction.enrol(Enrolment("share", "ana", "analyst", Fraction(1, 5)))
+        transaction.enrol(analyst("ben", "4/5"))
+    return list(peopled.entries())
+
+
+@pytest.fixture
+def by_cells(ledger: Any) -> list[Entry]:
+    put(
+        ledger,
+        by_cell(),
+        residual(),
+        functional(),
+        functional(cells=False),
+        by_cell(sigma=20.0),
+    )
+    return list(ledger.entries())
+
+
 class TestForgery:
-    @pytest.fixture(params=sorted(DURABLE))
+    """Logs whose chain holds and which say what cannot be.  The audit reads them alike wherever they lie."""
+
+    @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], ids=str)
     def kind(self, request: pytest.FixtureRequest) -> str:
         return str(request.param)
 
@@ -1613,14 +1637,6 @@ class TestForgery:
         assert any("noted earlier" in message for message in found)
         assert not any("chain is broken" in m or "hash is not" in m for m in found)
 
-    @pytest.fixture
-    def changes(self, peopled: Any) -> list[Entry]:
-        with peopled.transaction() as transaction:
-            transaction.enrol(Enrolment("suspend", "ana", "analyst", Fraction(1, 4)))
-            transaction.enrol(Enrolment("share", "ana", "analyst", Fraction(1, 5)))
-            transaction.enrol(analyst("ben", "4/5"))
-        return list(peopled.entries())
-
     @pytest.mark.parametrize(
         ("seq", "changed", "said"),
         [
@@ -1653,15 +1669,68 @@ class TestForgery:
     def test_forged_principals_are_found(
         self,
         place: SqliteUnderTest,
-        changes: list[Entry],
+        enrolments: list[Entry],
         seq: int,
         changed: dict[str, Any],
         said: str,
     ) -> None:
         assert again(place).ok
-        place.rewrite(edited(changes, seq, rechain=True, **changed))
+        place.rewrite(edited(enrolments, seq, rechain=True, **changed))
         found = [f.message for f in again(place).findings]
         assert any(said in message for message in found), found
+
+    @pytest.mark.parametrize(
+        ("seq", "changes", "said"),
+        [
+            (3, {"weights": by_cell(ages=((2, 6),)).weights}, "paid on the columns 0"),
+            (3, {"attributes": ["city"]}, None),
+            (3, {"by_cell": False}, "canonical"),
+            (3, {"by_cell": 1}, "canonical"),
+            (3, {"sigma": [(5.0).hex()]}, "noise costs"),
+            (3, {"charge": by_cell().charge - 1}, "noise costs"),
+            (3, {"charge": by_cell().charge + 1, "note": {"given": True}}, "paid on the columns 0"),
+            (4, {"sigma": [(50.0).hex()]}, "noise costs"),
+            (4, {"charge": residual().charge + 1, "note": {"given": True}}, "paid by every cell"),
+            (4, {"precision": ["1/4"]}, "claims more"),
+            (4, {"weights": {"kind": "residual", "atoms": [5, 4]}}, "noise costs"),
+            (4, {"weights": {"kind": "residual", "atoms": [20]}}, "the atoms of 2"),
+            (4, {"value": [0] * 19}, "a residual of 20"),
+            (4, {"weights": {"kind": "table", "atoms": [10, 2]}}, "unknown weights"),
+            (5, {"weights": functional(steps=(1, 3, -4, 1)).weights}, "paid on the columns 0,1"),
+            (5, {"weights": functional(steps=(0, 3, -5, 1)).weights}, "noise costs"),
+            (5, {"weights": functional(classes=([0, 6], [0, 1])).weights}, "paid on the columns"),
+            (5, {"weights": functional(bits=1).weights}, "noise costs"),
+            (5, {"weights": functional().weights | {"classes": [[0, 10], [0, 1]]}}, "do not fit"),
+            (5, {"attributes": ["age", "sex"]}, "paid on the columns"),
+            (5, {"attributes": ["city", "age"]}, "do not fit"),
+            (5, {"sigma": [(9.0).hex()]}, "noise costs"),
+            (5, {"purse": "diagnostic"}, "from the diagnostic purse"),
+            (6, {"by_cell": True}, "paid by every cell"),
+        ],
+        ids=lambda x: str(x)[:50],
+    )
+    def test_forged_charges_by_cell_are_found(
+        self,
+        place: SqliteUnderTest,
+        by_cells: list[Entry],
+        seq: int,
+        changes: dict[str, Any],
+        said: str | None,
+    ) -> None:
+        assert again(place).ok
+        place.rewrite(edited(by_cells, seq, rechain=True, **changes))
+        report = again(place)
+        found = [f.message for f in report.findings]
+        assert found
+        assert said is None or any(said in message for message in found), found
+
+
+class TestDamage:
+    """What is edited in a durable ledger, past Defray."""
+
+    @pytest.fixture(params=sorted(DURABLE))
+    def kind(self, request: pytest.FixtureRequest) -> str:
+        return str(request.param)
 
     @pytest.mark.parametrize(
         "statement",
@@ -1686,10 +1755,10 @@ class TestForgery:
                     read()
 
     def test_damaged_principals_are_said_to_be(
-        self, changes: list[Entry], place: SqliteUnderTest
+        self, enrolments: list[Entry], place: SqliteUnderTest
     ) -> None:
         for changed in ({"share": "9/10"}, {"share": "x"}, {"name": ["ben"]}):
-            place.rewrite(edited(changes, 7, rechain=True, **changed))
+            place.rewrite(edited(enrolments, 7, rechain=True, **changed))
             damaged = place.read()
             with damaged.view() as view, pytest.raises(LedgerCorrupt, match="damaged: who"):
                 view.principals()
@@ -1753,63 +1822,6 @@ class TestForgery:
     ) -> None:
         place.execute((statement, ()))
         assert not again(place).ok
-
-    @pytest.fixture
-    def by_cells(self, ledger: Any) -> list[Entry]:
-        put(
-            ledger,
-            by_cell(),
-            residual(),
-            functional(),
-            functional(cells=False),
-            by_cell(sigma=20.0),
-        )
-        return list(ledger.entries())
-
-    @pytest.mark.parametrize(
-        ("seq", "changes", "said"),
-        [
-            (3, {"weights": by_cell(ages=((2, 6),)).weights}, "paid on the columns 0"),
-            (3, {"attributes": ["city"]}, None),
-            (3, {"by_cell": False}, "canonical"),
-            (3, {"by_cell": 1}, "canonical"),
-            (3, {"sigma": [(5.0).hex()]}, "noise costs"),
-            (3, {"charge": by_cell().charge - 1}, "noise costs"),
-            (3, {"charge": by_cell().charge + 1, "note": {"given": True}}, "paid on the columns 0"),
-            (4, {"sigma": [(50.0).hex()]}, "noise costs"),
-            (4, {"charge": residual().charge + 1, "note": {"given": True}}, "paid by every cell"),
-            (4, {"precision": ["1/4"]}, "claims more"),
-            (4, {"weights": {"kind": "residual", "atoms": [5, 4]}}, "noise costs"),
-            (4, {"weights": {"kind": "residual", "atoms": [20]}}, "the atoms of 2"),
-            (4, {"value": [0] * 19}, "a residual of 20"),
-            (4, {"weights": {"kind": "table", "atoms": [10, 2]}}, "unknown weights"),
-            (5, {"weights": functional(steps=(1, 3, -4, 1)).weights}, "paid on the columns 0,1"),
-            (5, {"weights": functional(steps=(0, 3, -5, 1)).weights}, "noise costs"),
-            (5, {"weights": functional(classes=([0, 6], [0, 1])).weights}, "paid on the columns"),
-            (5, {"weights": functional(bits=1).weights}, "noise costs"),
-            (5, {"weights": functional().weights | {"classes": [[0, 10], [0, 1]]}}, "do not fit"),
-            (5, {"attributes": ["age", "sex"]}, "paid on the columns"),
-            (5, {"attributes": ["city", "age"]}, "do not fit"),
-            (5, {"sigma": [(9.0).hex()]}, "noise costs"),
-            (5, {"purse": "diagnostic"}, "from the diagnostic purse"),
-            (6, {"by_cell": True}, "paid by every cell"),
-        ],
-        ids=lambda x: str(x)[:50],
-    )
-    def test_forged_charges_by_cell_are_found(
-        self,
-        place: SqliteUnderTest,
-        by_cells: list[Entry],
-        seq: int,
-        changes: dict[str, Any],
-        said: str | None,
-    ) -> None:
-        assert again(place).ok
-        place.rewrite(edited(by_cells, seq, rechain=True, **changes))
-        report = again(place)
-        found = [f.message for f in report.findings]
-        assert found
-        assert said is None or any(said in message for message in found), found
 
     @pytest.mark.parametrize(
         "statement",
