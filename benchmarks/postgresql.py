@@ -10,6 +10,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,10 +73,8 @@ class Server:
         self.sql(f"CREATE DATABASE ledgers OWNER {self.OWNER}", database="postgres")
 
     def remove(self) -> None:
-        try:
+        with suppress(subprocess.CalledProcessError):  # a test had stopped it
             self.stop("immediate")
-        except subprocess.CalledProcessError:
-            pass  # a test had stopped it
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _run(self, command: str, *rest: object) -> str:
