@@ -271,7 +271,8 @@ def scopes_for(role: Role, scopes: Iterable[str] | None) -> frozenset[Scope]:
         wrong = next((str(name) for name in sorted(named, key=str) if name not in allowed), "none")
         raise BadInput(
             f"{brief(wrong)} is no scope of the role {role}",
-            hint=f"choose of {', '.join(sorted(allowed))}",
+            hint=f"choose of {', '.join(sorted(allowed))}"
+            + ("; curate takes --role curator" if "curate" in named and role != "curator" else ""),
         )
     return chosen
 

@@ -101,6 +101,17 @@ def test_a_ledger_that_is_gone_is_not_begun_anew(contract: Path):
     assert not contract.with_name("contract.ledger").exists()
 
 
+def test_no_command_takes_a_ledger_that_is_gone_for_one_that_was_never_made(contract: Path):
+    defray = Terminal(contract.parent)
+    ask(contract, 20)
+    contract.with_name("contract.ledger").unlink()
+    for command in ("balance", "history", "check", "audit", "analyst list", "ledger backup copy"):
+        told = defray(*command.split())
+        assert told.code == 5 and "is gone" in told.err and "new budget" in told.err, command
+    for accept in ([], ["--yes"]):
+        assert "there is no ledger" in defray("ledger", "accept-older", *accept).err
+
+
 def test_before_anything_was_spent_there_is_nothing_to_forget(contract: Path):
     open_session(contract).close()
     assert not contract.with_name("contract.ledger.witness").exists()

@@ -405,6 +405,7 @@ def accept_older(contract: Named = None, *, yes: Yes = False, json: Json = False
     from defray.cli import books
 
     what = contract_of(contract)
+    books.acceptable(what)
     if not yes:
         what_it_means = (
             "whatever was answered after the end of this ledger is forgotten, though it was seen: "

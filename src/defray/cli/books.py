@@ -186,7 +186,7 @@ def show_check(words: Mapping[str, Any]) -> None:
         if words["horizon"] is None
         else f"{words['gate']}, {words['horizon']:,} paid questions expected",
         "ledger": ledger["path"] + ("" if ledger["exists"] else " (the first question makes it)"),
-        "percentages": "need m_floor, which is not set"
+        "percentages": "of counts and sums need m_floor, which is not set"
         if words["m_floor"] is None
         else f"are taken of at least {words['m_floor']:g} rows",
     }
@@ -408,11 +408,15 @@ def read_audit(contract: Contract) -> dict[str, Any]:
         return books.run_audit(ledger, contract).to_dict()
 
 
-def accept_older(contract: Contract) -> dict[str, Any]:
-    """Accept the ledger that is there, whatever its witness saw."""
-    if not ledger_exists(contract):
+def acceptable(contract: Contract) -> None:
+    """Raises LedgerError where there is no ledger that could be accepted."""
+    if not ledger_exists(contract, witnessed=False):
         hint = f"to begin anew, with a new budget, delete {witness_path(contract)}"
         raise LedgerError(f"there is no ledger at {ledger_name(contract)}", hint=hint)
+
+
+def accept_older(contract: Contract) -> dict[str, Any]:
+    """Accept the ledger that is there, whatever its witness saw."""
     with closing(open_ledger(contract, witnessed=False)) as ledger:
         now = datetime.now(UTC).replace(microsecond=0)
         return {"accepted_older": accept(ledger, Witness(witness_path(contract)), now)}

@@ -16,6 +16,7 @@ from defray.engine import Engine
 from defray.errors import BadInput, MissingExtra
 from defray.ledger.moving import Movable
 from defray.ledger.store import Ledger
+from defray.ledger.witness import Witness, older
 from defray.noise.sampler import Sampler
 from defray.session import Session
 from defray.standing import check_promises
@@ -105,14 +106,21 @@ def ledger_name(contract: Contract) -> str:
     return str(ledger_path(contract))
 
 
-def ledger_exists(contract: Contract) -> bool:
-    """Whether the ledger was made already."""
+def ledger_exists(contract: Contract, *, witnessed: bool = True) -> bool:
+    """Whether the ledger was made already.  Raises LedgerMismatch where it was and is gone, as its witness
+    says, unless that is not asked (``witnessed``)."""
     if contract.ledger.kind == "postgresql":
         address = ledger_address(contract)
         from defray.ledger.postgresql.ledger import PostgresLedger
 
-        return PostgresLedger.exists(address)
-    return ledger_path(contract).exists()
+        there = PostgresLedger.exists(address)
+    else:
+        there = ledger_path(contract).exists()
+    witness = Witness(witness_path(contract))
+    seen = witness.seen() if witnessed and not there else None
+    if seen is not None:
+        raise older(ledger_name(contract), witness.path, seen, None)
+    return there
 
 
 def open_source(contract: Contract, ledger: Ledger) -> Source:

@@ -85,7 +85,7 @@ def _table_on_server(source: Section) -> SourceSpec:
     dsn, table = source.text("dsn"), source.text("table")
     if dsn is not None and has_password(dsn):
         cure = "take it out: it comes from PGPASSWORD, ~/.pgpass or DEFRAY_SOURCE_DSN"
-        source.problem("dsn", "a password does not belong into a contract", cure)
+        source.problem("dsn", "a password does not belong in a contract", cure)
         dsn = None
     if "table" not in source:
         source.problem("table", "the table is missing", 'add table = "public.people"')
@@ -176,7 +176,7 @@ def _on_server(ledger: Section, source: SourceSpec, contract: Path) -> LedgerSpe
     dsn, schema, witness = ledger.text("dsn"), ledger.text("schema"), ledger.text("witness")
     if dsn is not None and has_password(dsn):
         cure = "take it out: it comes from PGPASSWORD, ~/.pgpass or DEFRAY_LEDGER_DSN"
-        ledger.problem("dsn", "a password does not belong into a contract", cure)
+        ledger.problem("dsn", "a password does not belong in a contract", cure)
         dsn = None
     if "schema" not in ledger:
         ledger.problem("schema", "the schema is missing: one for each contract")

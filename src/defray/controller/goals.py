@@ -156,9 +156,9 @@ def _goals(question: Question, wish: Wish, contract: Contract) -> tuple[Goal, ..
             and contract.m_floor is None
         ):
             raise TargetError(
-                "a relative target needs m_floor in the contract: the least count that "
+                f"a percentage for {aggregate.alias} needs m_floor in the contract: the least count that "
                 "percentages are taken of",
-                hint="give an absolute target, or ask the curator to declare m_floor",
+                hint="give an absolute target, or ask the curator to declare it, such as m_floor = 100",
             )
     return tuple(g for g in goals if g is not None)
 

@@ -108,8 +108,13 @@ def accepted(ledger: Ledger) -> list[dict[str, Any]]:
 def older(ledger: Place, witness: Path, seen: Seen, newest: int | None) -> LedgerMismatch:
     """The error for a ledger whose log, which ends at ``newest`` (None: there is no ledger), does not hold
     the entry that was ``seen``."""
+    hint = "Put the newest ledger back. If it is lost: defray ledger accept-older says what that means."
     if newest is None:
         what = f"The ledger {ledger} is gone"
+        hint = (
+            "Put it back, or its newest backup. If there is none, delete the witness to begin anew: that "
+            "is a new budget, on top of what was spent."
+        )
     elif newest < seen[0]:
         what = f"The ledger {ledger} ends at entry {newest}"
     else:
@@ -117,7 +122,7 @@ def older(ledger: Place, witness: Path, seen: Seen, newest: int | None) -> Ledge
     return LedgerMismatch(
         f"{what}, but {witness} saw its entry {seen[0]}: an older copy forgets what was spent since, "
         "and would let it be spent again.",
-        hint="Put the newest ledger back. If it is lost: defray ledger accept-older says what that means.",
+        hint=hint,
         path=str(ledger),
         witness=str(witness),
         seen=seen[0],

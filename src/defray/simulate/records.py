@@ -160,7 +160,7 @@ def _csv(text: str, path: Path) -> Records:
         if header.count(name) > 1
     ]
     if "sql" not in header and "key" not in header:
-        cure = "begin with a line that names the columns, such as key,within"
+        cure = "a workload is CSV, whose first line names the columns (key,within), or JSON Lines"
         problems.append(Problem(LINE, "the header has no column sql or key", cure, top))
         raise WorkloadError(problems, path=str(path))
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)

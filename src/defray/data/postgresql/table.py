@@ -58,7 +58,7 @@ def find(transaction: Transaction, schema: str, name: str, database: str) -> Tab
     if not exact and len(found) != 1:
         raise SourceUnavailable(
             f"the database {database} has no table {name} in the schema {schema}",
-            hint='correct source.table: "schema.table", as they are written in the catalogue',
+            hint='name it as the catalogue does, "schema.table": source.table, or --table of init',
         )
     oid, relname, nspname, usable, readable, filtered = (exact or found)[0]
     called = ".".join(map(POSTGRESQL.name, (nspname, relname)))
