@@ -177,3 +177,11 @@ def test_sums_beyond_64_bits_add_up() -> None:
     whole, cells = answered(domain, scans, lambda scan: fine)
     assert whole.sums == {"n": [10**30 - 2**63]}
     assert cells.sums == fine.sums
+
+
+def test_a_column_of_more_atoms_than_memory_holds_is_divided_by_its_classes() -> None:
+    domain = Domain((Column("id", "integer", Whole(0, 10**15)),))
+    inside = Scan(Regions(domain.widths).where(0, ((7, 10**14),)))
+    view = Scan(EVERYWHERE, (Axis(0, starts=(0, 10**9)),))
+    cells, whole = answered(domain, [view, inside], lambda scan: Exact([1, 2, 4, 8], {}, {}))
+    assert (cells.rows, whole.rows) == ([3, 12], [6])

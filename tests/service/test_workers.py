@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from multiprocessing import Pipe
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -19,7 +22,7 @@ from defray.config.reader import read_contract
 from defray.data.source import Control, Exact, Scan
 from defray.errors import Cancelled, DefrayError, InternalError, MaxRhoRefused, Problem
 from defray.service.worker import said, work
-from defray.service.workers import Asked, Asker, Workers, in_session
+from defray.service.workers import Asked, Asker, Worker, Workers, in_session
 from tests.service.conftest import COUNT
 from tests.tables import open_session, slow_session, write_contract, write_people
 
@@ -177,13 +180,67 @@ def test_a_worker_told_to_stop_waits_for_the_server_to_say_so(workers: Workers):
     assert gone(process)
 
 
-def test_where_none_is_free_the_session_buys_and_another_one_begins(workers: Workers):
+def test_where_none_is_free_another_one_begins(workers: Workers):
     busy = workers._idle.pop()
     assert bought(workers)["charged_rho"] > 0
     workers.wait()
     assert process_of(workers) != busy._process.pid
     assert bought(workers, COUNT + " WHERE age < 40")["charged_rho"] > 0
     workers._idle.append(busy)
+
+
+def test_as_many_workers_begin_as_asks_wait(contract: Path, workers: Workers):
+    def ask(age: int) -> Any:
+        return bought(workers, f"{COUNT} WHERE age < {age}")
+
+    with open_session(contract) as session, ThreadPoolExecutor(3) as pool:
+        with session._engine.ledger.transaction():  # what was asked stays at work
+            asks = [pool.submit(ask, age) for age in (30, 40, 50)]
+            while workers._there < 3:
+                assert not any(asked.done() for asked in asks)
+                time.sleep(0.05)
+        assert all(asked.result()["charged_rho"] > 0 for asked in asks)
+
+
+def test_an_ask_that_waits_for_a_worker_can_be_cancelled(workers: Workers):
+    busy = workers._idle.pop()
+    workers._starting = Thread()  # that never ends
+    with pytest.raises(Cancelled):
+        bought(workers, cancelled=True)
+    workers._starting = None
+    workers._idle.append(busy)
+
+
+def test_where_no_other_worker_can_begin_the_session_buys(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("defray.service.workers.AGAIN_SECONDS", 0.2)
+    monkeypatch.setattr("sys.executable", "/nowhere")
+    busy = workers._idle.pop()
+    assert bought(workers)["charged_rho"] > 0
+    monkeypatch.undo()
+    workers._idle.append(busy)
+    workers.wait()
+    assert workers._starting is None
+
+
+def test_a_worker_that_does_not_begin_is_not_waited_for_at_the_end(
+    contract: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("defray.service.workers.LEAVING_SECONDS", 0.2)
+    begun: list[Worker] = []
+
+    class Still(Worker):
+        def wait(self, leaving: Event) -> None:
+            os.kill(self._process.pid, signal.SIGSTOP)
+            begun.append(self)
+            super().wait(leaving)
+
+    monkeypatch.setattr("defray.service.workers.Worker", Still)
+    with open_session(contract) as session, Workers(read_contract(contract), session):
+        while not begun:
+            time.sleep(0.01)
+    assert gone(begun[0]._process.pid)
 
 
 def test_where_no_worker_can_begin_the_session_buys_and_the_log_says_so(
@@ -194,6 +251,8 @@ def test_where_no_worker_can_begin_the_session_buys_and_the_log_says_so(
         other = replace(declared, rho=declared.rho * 2)  # not what the ledger was made for
         with Workers(other, session) as workers:
             assert bought(workers)["charged_rho"] > 0
+            while not caplog.records:
+                time.sleep(0.01)
     assert [record.getMessage() for record in caplog.records] == ["no worker"]
 
 

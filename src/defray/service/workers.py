@@ -32,7 +32,7 @@ POLL_SECONDS = 0.05
 """How often an ask at work is looked at for being cancelled."""
 
 AGAIN_SECONDS = 10
-"""After a worker could not begin, until another one is tried."""
+"""After a worker could not begin, until another one is tried; for as long an ask waits for a worker."""
 
 STUCK_SECONDS = 30.0
 """After which a worker is ended that goes on with what was cancelled, or is late: it may write until then."""
@@ -115,12 +115,18 @@ class Worker:
             )
         self._connection = Connection(mine.detach())
         self._asked = 0
+        self._contract = contract
         self.usable = True
-        self._connection.send(contract)
 
-    def wait(self) -> None:
-        """Until the contract is open in it.  Raises why it cannot be."""
+    def wait(self, leaving: Event) -> None:
+        """Until the contract is open in it, or nobody needs it any more: then it is not usable.  Raises why
+        it cannot be."""
         try:
+            self._connection.send(self._contract)
+            while not self._connection.poll(POLL_SECONDS):
+                if leaving.is_set():
+                    self.usable = False
+                    return
             failed = self._connection.recv()
         except (EOFError, OSError) as fault:
             failed = incident_of(fault)
@@ -188,8 +194,8 @@ class Worker:
 
 class Workers:
     """As many workers as asks are handed in at one time, of which one begins at once and none ends before
-    :meth:`close`.  Where none is free, an ask waits for the first that is, or has begun; before there is any
-    it is bought by the session in this process.  An :class:`Asker`."""
+    :meth:`close`.  Where none is free, an ask waits for the first that is, or has begun; before there is any,
+    and after :data:`AGAIN_SECONDS`, it is bought by the session in this process.  An :class:`Asker`."""
 
     def __init__(self, contract: Contract, session: Session) -> None:
         self._contract = contract
@@ -212,7 +218,7 @@ class Workers:
         progress: Callable[[float], None],
         cancelled: Callable[[], bool],
     ) -> dict[str, Any]:
-        worker = self._free()
+        worker = self._free(cancelled)
         if worker is not None:
             try:
                 with suppress(Gone):
@@ -221,13 +227,18 @@ class Workers:
                 self._done(worker)
         return self._here(principal, sql, arguments, progress=progress, cancelled=cancelled)
 
-    def _free(self) -> Worker | None:
-        """The first worker that is free; None where there is none at all."""
+    def _free(self, cancelled: Callable[[], bool]) -> Worker | None:
+        """The first worker that is free; None where there is none at all, where it takes too long, and for an
+        ask that was cancelled.  As long as asks wait, one worker after another begins."""
+        until = time.monotonic() + AGAIN_SECONDS
         with self._change:
-            if not self._idle and self._starting is None:
-                self._begin()
-            self._change.wait_for(lambda: self._idle or not self._there)
-            return self._idle.pop() if self._idle else None
+            while not self._idle:
+                if self._starting is None:
+                    self._begin()
+                if not self._there or cancelled() or time.monotonic() > until:
+                    return None
+                self._change.wait(POLL_SECONDS)
+            return self._idle.pop()
 
     def _done(self, worker: Worker) -> None:
         with self._change:
@@ -251,19 +262,29 @@ class Workers:
         self._starting.start()
 
     def _start(self) -> None:
-        worker = Worker(self._contract)
-        try:
-            worker.wait()
-        except DefrayError as error:
-            event("no worker", level=logging.WARNING, code=error.code, reason=error.message)
-            worker.close()
+        worker = self._begun()
+        if worker is None:
             self._closing.wait(AGAIN_SECONDS)  # meanwhile asks are bought here
         with self._change:
             self._starting = None
-            if worker.usable:
+            if worker is not None:
                 self._there += 1
                 self._idle.append(worker)
-                self._change.notify()
+            self._change.notify_all()
+
+    def _begun(self) -> Worker | None:
+        """Another worker; None where it cannot begin, which the log says, or where all end."""
+        worker = None
+        try:
+            worker = Worker(self._contract)
+            worker.wait(self._closing)
+        except (DefrayError, OSError) as fault:
+            error = fault if isinstance(fault, DefrayError) else incident_of(fault)
+            event("no worker", level=logging.WARNING, code=error.code, reason=error.message)
+        if worker is not None and not worker.usable:
+            worker.close()
+            return None
+        return worker
 
     def close(self) -> None:
         """End the workers, none of which may be at work."""

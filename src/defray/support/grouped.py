@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from defray.core.grouping import Group
     from defray.support.axes import Axes, Floats
 
 
@@ -74,15 +75,24 @@ def numbers_on(on: Axes, axes: Sequence[Axis], domain: Domain) -> tuple[NDArray[
     for axis in axes:
         place = on.columns.index(axis.column)
         groups = axis.groups(domain)
-        of_atom = np.zeros(domain.widths[axis.column], np.int64)
-        for number, group in enumerate(groups):
-            for low, high in group.atoms:
-                of_atom[low:high] = number
         shape = [1] * len(on.shape)
         shape[place] = on.shape[place]
-        numbers = numbers * len(groups) + of_atom[on.firsts[place]].reshape(shape)
+        numbers = numbers * len(groups) + _numbers(on.firsts[place], groups).reshape(shape)
         count *= len(groups)
     return numbers.reshape(-1), count
+
+
+def _numbers(firsts: NDArray[np.int64], groups: Sequence[Group]) -> NDArray[np.int64]:
+    """The number of the group that each class of a column lies in, of which the first atoms are given.  It
+    takes as long as there are classes and groups, however many atoms there are."""
+    import numpy as np
+
+    runs = [(number, *atoms) for number, group in enumerate(groups) for atoms in group.atoms]
+    places = np.searchsorted(firsts, [atoms for _, *atoms in runs]).tolist()
+    numbers = np.zeros(len(firsts), np.int64)
+    for (number, _, _), (first, end) in zip(runs, places, strict=True):
+        numbers[first:end] = number
+    return numbers
 
 
 def without_null(regions: Regions, domain: Domain, measure: Measure, region: Region) -> Region:
