@@ -289,7 +289,7 @@ class Workers:
     def close(self) -> None:
         """End the workers, none of which may be at work."""
         self._closing.set()
-        self._warming.join()
+        self._warming.join(LEAVING_SECONDS)
         self.wait()
         with self._change:
             idle, self._idle = self._idle, []
