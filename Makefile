@@ -6,12 +6,13 @@ BIN := $(VENV)/bin
 CANDIDATES := python3.13 python3.12 python3.11 python3 python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench bench-peers bench-scale venv clean
+.PHONY: help demo test test-long test-all check format bench bench-peers bench-scale venv clean
 
 help:
 	@echo "make demo      install Defray and tell its story on a public table"
-	@echo "make test      run the tests (without those that take minutes)"
-	@echo "make test-all  run all tests"
+	@echo "make test      run the tests (without those that take long)"
+	@echo "make test-long run those that take seconds each"
+	@echo "make test-all  run all tests, also those that take minutes"
 	@echo "make check     format, lint, types, import rules, then the tests"
 	@echo "make format    put the code into its format"
 	@echo "make bench     measure speed"
@@ -24,10 +25,13 @@ demo: $(VENV)/.base
 	@$(BIN)/defray demo
 
 # The tests start hundreds of interpreters, which shall keep what they compiled.
-test test-all: export PYTHONDONTWRITEBYTECODE =
+test test-long test-all: export PYTHONDONTWRITEBYTECODE =
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not long"
+
+test-long: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "long and not slow"
 
 test-all: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadgroup

@@ -185,6 +185,7 @@ def assert_one_line(arguments, capsys, problem):
 FOLDER = os.environ.get("DEFRAY_WORKLOADS", "")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path(FOLDER, "adult").is_dir(), reason="DEFRAY_WORKLOADS is not set")
 def test_the_recorded_files_are_read(capsys):
     covid, adult = Path(FOLDER, "covid"), Path(FOLDER, "adult")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 
+
+@pytest.mark.long
 def test_from_a_newcomer_to_a_revoked_token(defray: Any) -> None:
     assert "nobody yet" in defray("analyst", "list").out
     wrong = defray("analyst", "add", "Ana", "--share", "0.25")

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
+
 from defray.core.answer import DRY_RUN
 from tests.cli.conftest import WRITTEN
 
@@ -22,6 +24,7 @@ SELECT sex, COUNT(*) FROM people GROUP BY sex /* a; comment */ ERROR WITHIN 20;
 """
 
 
+@pytest.mark.long
 def test_from_a_csv_to_an_audit(bare: Any) -> None:
     drafted = bare("init", "people.csv", "--peek")
     assert drafted.code == 0
@@ -63,6 +66,7 @@ def test_from_a_csv_to_an_audit(bare: Any) -> None:
     assert "nothing wrong" in audited.out
 
 
+@pytest.mark.long
 def test_the_budget_lives_in_the_ledger_and_not_in_the_process(defray: Any) -> None:
     first = defray("ask", FORTIES, "--rho", "0.6", "--json").json
     assert abs(first["charged_rho"] - 0.6) < 1e-12
@@ -80,6 +84,7 @@ def test_the_budget_lives_in_the_ledger_and_not_in_the_process(defray: Any) -> N
     assert defray("ask", "SELECT COUNT(*) FROM people WHERE age < 40", "--rho", "0.6").code == 0
 
 
+@pytest.mark.long
 def test_a_file_of_questions(defray: Any) -> None:
     (defray.folder / "q.sql").write_text(FILE)
     quoted = defray("quote", "q.sql", "--delta", "1e-6", "--json").json
@@ -103,6 +108,7 @@ def test_a_file_of_questions(defray: Any) -> None:
     assert defray("history", "--limit", "1", "--json").json["total"] == 2
 
 
+@pytest.mark.long
 def test_a_validity_is_priced_shown_and_counted(defray: Any) -> None:
     quoted = defray("quote", FORTIES, "--within", "20", "--validity", "anytime")
     assert "VALIDITY ANYTIME\nvalid whenever you stop asking this question" in quoted.out
@@ -201,6 +207,7 @@ def test_every_mistake_of_a_contract(defray: Any) -> None:
     assert len(defray("check", "--json").json["error"]["problems"]) >= 3
 
 
+@pytest.mark.long
 def test_backup_and_close(defray: Any) -> None:
     assert defray("ledger", "backup", "copy.ledger").code == 5  # there is none yet
     defray("ask", FORTIES, "--within", "10")

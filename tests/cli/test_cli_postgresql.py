@@ -18,6 +18,7 @@ def served(bare: Terminal) -> Terminal:
     return bare
 
 
+@pytest.mark.long
 def test_the_books_of_a_ledger_in_a_database(served: Terminal) -> None:
     checked = served("check", "--json").json["ledger"]
     assert not checked["exists"]
@@ -41,6 +42,7 @@ def test_the_books_of_a_ledger_in_a_database(served: Terminal) -> None:
     assert (served.folder / "contract.ledger.witness").exists()
 
 
+@pytest.mark.long
 def test_roles_and_a_dsn_from_the_environment(bare: Terminal) -> None:
     server = the_server()
     text = WRITTEN + ledger_section(server.dsn(Server.SERVICE))
@@ -65,6 +67,7 @@ def test_roles_and_a_dsn_from_the_environment(bare: Terminal) -> None:
     assert "hunter2" not in said.out + said.err
 
 
+@pytest.mark.long
 def test_a_ledger_is_moved_to_a_database_and_back(defray: Terminal) -> None:
     folder = defray.folder
     schema = ledger_section()

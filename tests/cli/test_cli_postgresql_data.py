@@ -36,6 +36,7 @@ def contract(schema: str, ledger: str = "") -> str:
     return WRITTEN.replace('kind = "csv"\npath = "people.csv"', source) + ledger
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ledger", ["sqlite", "postgresql"])
 def test_a_whole_story(bare: Terminal, schema: str, ledger: str) -> None:
     section = ledger_section() if ledger == "postgresql" else ""
@@ -75,6 +76,7 @@ def test_a_table_that_is_written_to(bare: Terminal, schema: str) -> None:
     assert bare(*ASK, "--json").json["charged_rho"] > 0
 
 
+@pytest.mark.long
 def test_check_says_what_is_wrong(bare: Terminal, schema: str) -> None:
     file = bare.folder / "contract.toml"
     file.write_text(contract(schema).replace("[columns.sex]", "[columns.gender]"))

@@ -672,6 +672,7 @@ class TestCells:
         two_cells_are_full(made)
         made.close()
 
+    @pytest.mark.long
     def test_readers_beside_writers_see_whole_moments(self, ledger: Any) -> None:
         """Every commit charges two ages alike, one of them in two parts."""
         stop, torn = threading.Event(), list[Any]()
@@ -1438,6 +1439,7 @@ class TestDurability:
             "contract": 3,
         }
 
+    @pytest.mark.long
     def test_processes_that_create_at_once_agree(self, kind: str, tmp_path: Path) -> None:
         for number in range(4):
             folder = tmp_path / str(number)
@@ -1875,6 +1877,7 @@ class TestDamage:
 # -------------------------------------------------------------------------------- folds, at random
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", sorted(LEDGERS))
 @settings(max_examples=30, deadline=None)
 @given(plan=st.lists(st.tuples(changes(), st.booleans(), st.booleans()), max_size=12))
@@ -1924,6 +1927,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", sorted(LEDGERS))
 @settings(max_examples=40, deadline=None)
 @given(plan=steps)

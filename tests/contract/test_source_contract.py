@@ -74,7 +74,12 @@ class Fixture:
         ]
 
 
-@pytest.fixture(scope="module", params=SOURCES)
+KINDS = [
+    pytest.param(kind, marks=pytest.mark.long) if kind == "spark" else kind for kind in SOURCES
+]
+
+
+@pytest.fixture(scope="module", params=KINDS)
 def made(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> SourceUnderTest:
@@ -186,6 +191,7 @@ def test_regions_and_levels_too_large_for_one_expression(
         table.agree(scan)
 
 
+@pytest.mark.long
 def test_every_single_atom_of_every_column_by_its_own_groups(table: Fixture) -> None:
     """A region that holds OTHER but not NULL, or the reverse, and is grouped by that very column."""
     for i, column in enumerate(table.domain.columns):

@@ -107,6 +107,7 @@ items = st.builds(Item, names, names, numbers, st.integers(0, 9))
 listed = st.lists(names, max_size=2).map(tuple)
 
 
+@pytest.mark.long
 @given(
     st.builds(
         Answer,

@@ -70,6 +70,7 @@ def compared(
         return refused
 
 
+@pytest.mark.long
 @settings(max_examples=600, deadline=None)
 @given(column=columns(), op=OPERATORS, data=st.data())
 def test_a_comparison_is_true_and_false_where_brute_force_says(
@@ -88,6 +89,7 @@ def test_a_comparison_is_true_and_false_where_brute_force_says(
     assert tuple(set(intervals.members(side)) for side in found) == (true, false)
 
 
+@pytest.mark.long
 @settings(max_examples=600, deadline=None)
 @given(column=columns(), op=OPERATORS, data=st.data())
 def test_snapping_widens_both_sides_to_whole_cells_and_no_further(

@@ -109,6 +109,7 @@ def rounds(kind: str, folder: Path, count: int) -> None:
         assert newest == entries + 1, f"round {number}"
 
 
+@pytest.mark.long
 def test_killed_at_random(kind: str, tmp_path: Path) -> None:
     rounds(kind, tmp_path, 24)
 

@@ -80,6 +80,7 @@ def check(address: Address, said: Told, killed: int) -> None:
     assert Counter(words[0] for words in said.values())["kept"] > 0
 
 
+@pytest.mark.long
 def test_a_server_stopped_at_random(server: Server) -> None:
     rounds(server, 3)
 

@@ -41,6 +41,7 @@ def stormy(
     assert not wrong
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("ledger", "servers"),
     [

@@ -80,6 +80,7 @@ def test_a_childs_child_and_closing_in_each(source: DuckDBSource) -> None:
     source.close()
 
 
+@pytest.mark.long
 def test_a_fork_while_other_threads_scan(source: DuckDBSource) -> None:
     rows = source.scan(SCAN).rows
     done = threading.Event()

@@ -37,6 +37,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_workers_with_another_python_do_not_matter_and_the_terminal_stays_clean(
     folder: Path,
 ) -> None:

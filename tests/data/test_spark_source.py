@@ -164,6 +164,7 @@ def jobs_of(name: str, step: Callable[[], T]) -> tuple[int, T]:
     return len(context.statusTracker().getJobIdsForGroup(name)), found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unit", [Unit(), Unit("p", 2)])
 def test_one_job_for_all_scans_of_a_question(tmp_path: Path, unit: Unit) -> None:
     """A question, and views that credit it: one of them tells more apart, one less."""

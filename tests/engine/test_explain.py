@@ -396,6 +396,7 @@ def test_promised_answers_are_explained_and_borne_also_when_the_promise_is_decla
         assert session.audit().ok
 
 
+@pytest.mark.long
 @given(
     st.lists(
         st.tuples(

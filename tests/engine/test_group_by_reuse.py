@@ -76,6 +76,7 @@ SEQUENCES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_a_group_by_beside_others_is_met_and_stays_free(tmp_path: Path, name: str):
     ages, asked = SEQUENCES[name]

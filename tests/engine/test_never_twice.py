@@ -19,6 +19,7 @@ def boxes(seed: int, count: int) -> list[str]:
     return found
 
 
+@pytest.mark.long
 def test_random_boxes_that_outgrow_a_view_stay_free():
     table = Table(PLANE)
     asked = boxes(1, 45)

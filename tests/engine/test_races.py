@@ -65,6 +65,7 @@ with ThreadPoolExecutor(len(questions)) as pool:
 """
 
 
+@pytest.mark.long
 def test_four_processes_with_room_for_two_get_two_answers(tmp_path: Path):
     write_people(tmp_path)
     contract = write_contract(tmp_path, ROOM_FOR_TWO)

@@ -308,6 +308,7 @@ def test_groups_are_cut_down_where_they_need_most(tmp_path: Path) -> None:
         assert session.audit().ok
 
 
+@pytest.mark.long
 def test_averages_and_percentages_pass_the_gate_too(tmp_path: Path) -> None:
     for gate in GATES:
         with scarce(tmp_path / gate, gate, rho=0.5, xi=0.1, more="m_floor = 50") as session:

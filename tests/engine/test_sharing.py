@@ -94,6 +94,7 @@ def test_histories_are_the_own(session):
     assert [told["by"] for told in session.history()] == ["ann", "bob"]
 
 
+@pytest.mark.long
 def test_averages_and_percentages_are_shared_as_well(tmp_path):
     with shared(tmp_path, "rho = 2\nn_max = 100000\nm_floor = 100\nxi = 0.1") as session:
         ann, bob = session.on_behalf_of("ann"), session.on_behalf_of("bob")

@@ -48,6 +48,7 @@ def total(of) -> float:
     return sum(one.charged_rho for one in of)
 
 
+@pytest.mark.long
 def test_a_list_is_cheaper_together_and_costs_what_was_quoted(session):
     questions = listed(1)
     in_order, quoted = session.quote_all(questions), session.quote_all(questions, together=True)
@@ -60,6 +61,7 @@ def test_a_list_is_cheaper_together_and_costs_what_was_quoted(session):
     assert total(session.ask_all(questions)) == 0
 
 
+@pytest.mark.long
 def test_together_the_order_hardly_matters(session):
     prices = []
     for seed in range(4):

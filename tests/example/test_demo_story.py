@@ -112,6 +112,7 @@ def test_the_demo_can_be_opened_again_and_again() -> None:
             assert opened.balance()["spent_rho"] == 0
 
 
+@pytest.mark.long
 def test_the_command(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8"}
 

@@ -139,6 +139,7 @@ def test_the_columns_are_the_fuzzers() -> None:
     assert {c.name for c in COLUMNS} == set(PLAIN.names)
 
 
+@pytest.mark.long
 def test_generated_texts_get_right_answers_or_typed_refusals(tmp_path: Path) -> None:
     seen = campaign(tmp_path, "engine", 150)
     assert seen["compared"] > 5, seen

@@ -160,6 +160,7 @@ def play(seed: int, contracts: int, asks: int = 25) -> int:
     return exact
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(1))
 def test_quotes_charges_and_answers_agree(seed: int) -> None:
     assert play(seed, contracts=8) > 25

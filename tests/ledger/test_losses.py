@@ -139,6 +139,7 @@ def loss(sent: Release, cell: tuple[int, ...]) -> Fraction:
 steps = st.lists(regions() | residuals() | functionals() | st.none(), min_size=1, max_size=12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", sorted(LEDGERS))
 @settings(max_examples=40, deadline=None)
 @given(plan=steps)

@@ -101,6 +101,7 @@ def test_a_ledger_that_is_gone_is_not_begun_anew(contract: Path):
     assert not contract.with_name("contract.ledger").exists()
 
 
+@pytest.mark.long
 def test_no_command_takes_a_ledger_that_is_gone_for_one_that_was_never_made(contract: Path):
     defray = Terminal(contract.parent)
     ask(contract, 20)
@@ -148,6 +149,7 @@ def test_a_declared_witness_outlives_its_folder(contract: Path, tmp_path_factory
         ask(copy / contract.name, 40)
 
 
+@pytest.mark.long
 def test_an_older_ledger_may_be_accepted_and_that_is_told_ever_after(contract: Path):
     defray = Terminal(contract.parent)
     ask(contract, 20)

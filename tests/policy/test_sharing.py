@@ -40,6 +40,7 @@ def check(story: Story) -> None:
         assert not Course(story, rule, kind).broken, (rule, kind)
 
 
+@pytest.mark.long
 @settings(max_examples=150)
 @given(stories())
 def test_every_invariant_holds_after_every_event(story: Story) -> None:

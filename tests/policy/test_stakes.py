@@ -66,6 +66,7 @@ class World:
             assert 0 <= self.paid[one] <= self.bound[one]
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(st.lists(steps, max_size=20))
 def test_no_account_passes_its_shadow(sequence: list[Any]) -> None:

@@ -81,6 +81,7 @@ def test_regions_are_equal_exactly_where_duckdb_finds_no_difference(one: str, tw
     assert (region_of(one) == region_of(two)) == (by_duckdb(one) == by_duckdb(two))
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(condition=split_conditions)
 def test_snapping_only_ever_widens(condition: str) -> None:

@@ -158,6 +158,7 @@ def _flat(parts: tuple[str, Having, Having]) -> Having:
     )
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(question=questions())
 def test_every_question_survives_its_canonical_form(question: Question) -> None:

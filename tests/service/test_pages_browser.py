@@ -246,6 +246,7 @@ def every_page(site: Browser) -> Iterator[str]:
         yield path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("dark", "phone"), [(False, False), (True, True)], ids=["light-desk", "dark-phone"]
 )
@@ -279,6 +280,7 @@ def test_dark_and_light_are_as_the_system_wants(ana: Browser):
     assert dark != ana.script(ground)
 
 
+@pytest.mark.long
 def test_a_long_scan_shows_its_progress_and_then_the_answer(tmp_path: Path, driver: Any):
     with served(tmp_path, driver, slow=3) as site:
         site.sign_in("ana")

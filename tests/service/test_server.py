@@ -134,6 +134,7 @@ def test_what_is_being_written_outlasts_the_server_and_is_told_again(contract: P
         assert session.balance()["spent_rho"] == pytest.approx(again["charged_rho"])
 
 
+@pytest.mark.long
 @pytest.mark.crash
 def test_killed_between_commit_and_response_an_ask_is_paid_once(contract: Path):
     key = {"Idempotency-Key": "once"}

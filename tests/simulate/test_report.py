@@ -57,6 +57,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 # -- what is written ---------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_page_figures_and_numbers_are_listed_as_written(found: Results, tmp_path: Path):
     place = tmp_path / "new"
     written = write_report(found, place)
@@ -136,6 +137,7 @@ def test_names_of_workload_and_policies_are_text(found: Results, tmp_path: Path)
         assert not list(ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}script"))
 
 
+@pytest.mark.long
 def test_equal_results_give_equal_bytes_in_this_and_in_another_process(
     report: Path, tmp_path: Path
 ):

@@ -63,6 +63,7 @@ budgets = st.builds(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=100)
 @given(workloads(), budgets, st.floats(0.05, 2), st.integers(0, 9))
 def test_no_scheme_spends_more_than_there_is_or_does_better_than_the_optimum(

@@ -49,6 +49,7 @@ def rows(check: Callable[..., Row | list[Row]], **broken: Any) -> list[Row]:
     return found if isinstance(found, list) else [found]
 
 
+@pytest.mark.long
 def test_every_statement_of_the_table_holds() -> None:
     heard: list[tuple[int, int]] = []
     found = table(SEQUENCES, seed=3, progress=lambda done, of: heard.append((done, of)))
@@ -400,6 +401,7 @@ def test_diagnostics_pay_where_the_overlap_exceeds_their_purse(
     assert credited.spent == pytest.approx(feasible_cost(asked), rel=1e-12)
 
 
+@pytest.mark.long
 @given(
     st.integers(1, 12),
     st.lists(st.fractions(0, 1, max_denominator=12), min_size=13, max_size=13),

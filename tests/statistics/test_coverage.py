@@ -93,6 +93,7 @@ def check(rounds: int, folder: Path) -> None:
         assert covered[name] <= high, (name, covered)
 
 
+@pytest.mark.long
 @pytest.mark.statistics
 def test_intervals_cover_100_fresh_ledgers(tmp_path: Path):
     check(100, tmp_path)

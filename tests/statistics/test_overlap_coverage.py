@@ -77,6 +77,7 @@ def true_values(engine: Engine, sql: str, within: float) -> list[float]:
     return [true_value(block, exact, i, 0) for i in range(len(compiled.cells))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "unit",
     [
@@ -94,5 +95,6 @@ def test_answers_are_unbiased_with_the_stated_accuracy(unit: Unit) -> None:
     assert 0.93 < covered < 0.975
 
 
+@pytest.mark.long
 def test_wider_noise_would_be_noticed() -> None:
     assert (np.abs(scores(Wider(), Unit())) <= 1.959964).mean() < 0.92

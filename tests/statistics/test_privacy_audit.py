@@ -92,6 +92,7 @@ def releases(session: Session, measure: str, rho: float) -> np.ndarray:
     return np.array([row.value for row in answer])
 
 
+@pytest.mark.long
 @pytest.mark.statistics
 @pytest.mark.parametrize("faulty", [False, True], ids=["as-built", "half-the-noise"])
 @pytest.mark.parametrize(("measure", "top", "rows"), CASES)

@@ -169,6 +169,7 @@ def shown(desk: Desk, wish: dict[str, object]) -> bool:
     return estimate.low <= 500 <= estimate.high
 
 
+@pytest.mark.long
 @pytest.mark.statistics
 @pytest.mark.parametrize("validity", ["fixed", "anytime", f"looks={LOOKS}"])
 def test_a_stubborn_analyst_at_the_desk(validity: str):

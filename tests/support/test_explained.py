@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,6 +84,7 @@ def test_the_weights_make_the_question_and_bear_its_precision(sequence, question
         assert float(made.variance) <= 1 / float(known.precision) * (1 + 1e-9)
 
 
+@pytest.mark.long
 @given(asked)
 def test_a_certificate_with_another_weight_does_not_stand(sequence) -> None:
     state = told()

@@ -133,6 +133,7 @@ def valued(item: Item, values: np.ndarray) -> Item:
     return replace(item, values=fractions, centred=centre(table))
 
 
+@pytest.mark.long
 def test_estimates_are_unbiased_and_as_accurate_as_stated() -> None:
     SCORES.clear()
     state = told()

@@ -87,6 +87,7 @@ def fits(b: tuple[int, ...], centring: Centring = centre, share: float = 1.0) ->
     return bool((np.abs(z) < norm.isf(tail)).all() and (low < q).all() and (q < high).all())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("b", [(0, 1), (1, 2), (1,), (0,), ()])
 def test_marginals_are_unbiased_with_the_stated_variance(b):
     assert fits(b)
@@ -105,6 +106,7 @@ def test_a_variance_stated_a_fifth_too_small_is_noticed(b):
     assert not fits(b, share=0.8)
 
 
+@pytest.mark.long
 def test_fusing_two_answers_as_if_they_were_independent_is_noticed():
     """Summed over their other column, (0, 1) and (1, 2) both answer (1,), from the same releases: averaging
     the two and halving the variance claims what is not there."""
