@@ -28,6 +28,8 @@ from defray.simulate.schemes import SCHEMES
 from defray.simulate.theorems import Row
 from defray.simulate.workload import Workload
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "simulate.md"
 SMALL = ("simulate", "--generate", "iid:n=30", "--rho", "0.5", "--seeds", "3")
@@ -129,7 +131,6 @@ def test_weights_of_a_contract_are_those_of_the_comparison(defray: Any) -> None:
     assert weighed["qif_fluid"]["jw_ratio"] < weighed["w1f_fluid"]["jw_ratio"]
 
 
-@pytest.mark.long
 def test_a_report(bare: Any) -> None:
     pytest.importorskip("vl_convert")
     said = bare(*SMALL, "--policy", "refuse,satisfy", "--out", "report")
@@ -213,7 +214,6 @@ def test_a_table_is_charged_what_the_accounting_says(defray: Any, gate: str) -> 
     assert real["spent"] == pytest.approx(accounted["spent"], rel=1e-9)
 
 
-@pytest.mark.long
 def test_a_synthetic_table_needs_no_data_and_leaves_no_trace(defray: Any) -> None:
     (defray.folder / "people.csv").unlink()
     (defray.folder / "asks.jsonl").write_text(KINDS)
@@ -275,7 +275,6 @@ def test_the_contracts_own_data_are_for_the_curator_and_its_ledger_is_left_alone
     assert not told & {float(x) for x in true}
 
 
-@pytest.mark.long
 def test_the_contracts_own_gate_and_weights_come_first(defray: Any) -> None:
     (defray.folder / "asks.jsonl").write_text(COUNTS)
     path = defray.folder / "contract.toml"
@@ -356,9 +355,6 @@ def test_a_statement_that_fails(
 
 
 # -- plan ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.long
 def test_a_plan_is_enough_and_no_more(bare: Any) -> None:
     spec = "zipf:n=80,distinct=20"
     found = bare("plan", "--generate", spec, "--share", "90%", "--delta", "1e-7", "--json").json

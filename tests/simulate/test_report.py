@@ -23,6 +23,8 @@ from defray.simulate.run import Budget
 from defray.simulate.schemes import SCHEMES
 from defray.simulate.workload import Workload
 
+pytestmark = pytest.mark.long
+
 HOSTILE = "</script><script>alert(1)</script>"
 
 
@@ -55,9 +57,6 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 
 # -- what is written ---------------------------------------------------------------------------------
-
-
-@pytest.mark.long
 def test_page_figures_and_numbers_are_listed_as_written(found: Results, tmp_path: Path):
     place = tmp_path / "new"
     written = write_report(found, place)
@@ -137,7 +136,6 @@ def test_names_of_workload_and_policies_are_text(found: Results, tmp_path: Path)
         assert not list(ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}script"))
 
 
-@pytest.mark.long
 def test_equal_results_give_equal_bytes_in_this_and_in_another_process(
     report: Path, tmp_path: Path
 ):

@@ -15,7 +15,7 @@ from scipy.stats import chi2, norm
 from defray.noise.opendp_sampler import OpenDPSampler
 from tests.noise import oracle
 
-pytestmark = pytest.mark.statistics
+pytestmark = [pytest.mark.statistics, pytest.mark.long]
 
 RARE = 1e-6
 DRAWS = 12_000
@@ -95,7 +95,6 @@ def deciles(scale: float, against: float) -> float:
     return float(chi2.sf(sum((counts[i] - mean) ** 2 / mean for i in range(10)), 9))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("scale", [1e6, 2.0**40 / 3, 2.0**49.9])
 def test_a_large_scale_is_the_normal_distribution(scale: float) -> None:
     """Above 10**6 the two differ by less than 10**-6 in any decile."""
