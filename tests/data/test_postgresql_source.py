@@ -36,6 +36,14 @@ def silent(error: DefrayError, *words: str) -> None:
     assert not [w for w in words if w in printed]
 
 
+def refused(source: PostgresSource, match: str, *words: str) -> None:
+    """A probe and a scan say so alike, and hold none of the words."""
+    for look in (source.probe, lambda: source.scan(ALL)):
+        with pytest.raises(SourceUnavailable, match=match) as found:
+            look()
+        silent(found.value, *words)
+
+
 # -- names and rights -----------------------------------------------------------------------------
 
 
@@ -194,12 +202,7 @@ def test_a_unit_whose_values_cannot_be_told_apart_is_refused(
 ) -> None:
     server.sql(f"CREATE TABLE {schema}.people (age int, sex text, who {kind})")
     source = opened(server, f"{schema}.people", unit=Unit("who", 1))
-    for look in (source.probe, lambda: source.scan(ALL)):
-        with pytest.raises(
-            SourceUnavailable, match=r"column who .* apart\n.*casts it to text"
-        ) as found:
-            look()
-        silent(found.value, "operator")
+    refused(source, r"column who .* apart\n.*casts it to text", "operator")
     server.sql(
         f"CREATE VIEW {schema}.cast AS SELECT age, sex, who::text AS who FROM {schema}.people"
     )
@@ -218,12 +221,7 @@ def test_a_unit_of_a_type_that_holds_such_values_is_found_when_it_is_looked_at(
         f" CREATE TABLE {schema}.people (age int, sex text, who {schema}.card)"
     )
     source = opened(server, f"{schema}.people", unit=Unit("who", 1))
-    for look in (source.probe, lambda: source.scan(ALL)):
-        with pytest.raises(
-            SourceUnavailable, match=r"a function or an operator .*\(42883\)\n.*unit"
-        ) as found:
-            look()
-        silent(found.value)
+    refused(source, r"a function or an operator .*\(42883\)\n.*unit")
     source.close()
 
 

@@ -61,12 +61,10 @@ class Frame:
         except asyncio.CancelledError:  # the server stops, and waits for this one no longer
             if status == 0:
                 await self._shown(scope, stopped())(scope, receive, sending)
-        except DefrayError as error:
-            await self._shown(scope, error)(scope, receive, sending)
         except Exception as fault:
-            incident = incident_of(fault)
+            error = fault if isinstance(fault, DefrayError) else incident_of(fault)
             if status == 0:
-                await self._shown(scope, incident)(scope, receive, sending)
+                await self._shown(scope, error)(scope, receive, sending)
         finally:
             self._told(scope, state, status, time.perf_counter() - started)
 

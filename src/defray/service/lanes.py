@@ -77,9 +77,9 @@ class Lane:
     def _watch(self) -> None:
         """Look, after a while, whether what waits comes nearer to its turn; the lock is held."""
         begun = dict(self._turns)
-        _later(STILL_SECONDS, lambda: self._look(begun))
+        _later(STILL_SECONDS, lambda: self._give_up(begun))
 
-    def _look(self, begun: dict[str, int]) -> None:
+    def _give_up(self, begun: dict[str, int]) -> None:
         """Have those give up their turns for whom nothing ``begun`` since then."""
         given_up: list[Waiting] = []
         with self._lock:
