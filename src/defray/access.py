@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -78,11 +78,12 @@ class Access:
         self._seen = Recent()
         self._clock = now
 
-    def authenticate(self, token: str) -> Grant:
-        """Whose token this is and what it allows.  Raises Unauthorized unless it works now."""
+    def authenticate(self, token: str, at: Hashable | None = None) -> Grant:
+        """Whose token this is and what it allows; ``at`` is the ledger's version, where it was just read.
+        Raises Unauthorized unless it works now."""
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
             raise Unauthorized("this is no token of Defray", hint=_ASK_THE_CURATOR)
-        hash_, of = _hashed(token), self._ledger.version()
+        hash_, of = _hashed(token), self._ledger.version() if at is None else at
         found: tuple[Token | None, Principals] | None = self._seen.get(of, hash_)
         if found is None:
             with self._ledger.view() as view:

@@ -13,11 +13,11 @@ refused at no cost.  A release is durable before anyone sees it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from defray.controller.ask import Ask
 from defray.controller.goals import Wish
@@ -44,9 +44,6 @@ from defray.recent import Recent
 from defray.recording import Record, keep_answer, kept_answer, views_noted
 from defray.scans import Scanned, noisy, scan, true_value
 from defray.transcript import Transcript, counter
-
-if TYPE_CHECKING:
-    pass
 
 AGAIN = "ask again"
 
@@ -96,10 +93,11 @@ class Engine:
                 self._quotes.keep(now, key, quotes)
         return list(quotes)
 
-    def moment(self) -> tuple[str, int]:
+    def moment(self, at: Hashable | None = None) -> tuple[str, int]:
         """The log's head and the data version: while these stay, the same question from the same principal
-        has the same price and, where it is free, the same answer."""
-        fingerprint, of = self._source.fingerprint(), self.ledger.version()
+        has the same price and, where it is free, the same answer.  ``at`` is the version of the ledger, where
+        it was just read."""
+        fingerprint, of = self._source.fingerprint(), self.ledger.version() if at is None else at
         seen: tuple[str, int] | None = self._moments.get(of, fingerprint)
         if seen is None:
             with self.ledger.view() as view:
@@ -136,11 +134,12 @@ class Engine:
         among: Sequence[str] = (),
         max_rho: Any = None,
         caller: Caller | None = None,
+        follow: bool = False,
     ) -> Answer | None:
         """What :meth:`ask` answers where that is free; None where something would have to be bought, or an
-        analyst's shadow to follow.  Reads no row and writes nothing.  Raises as :meth:`ask` does, but nothing
-        is refused here."""
-        return self._answered(sql, wish, among, max_rho, None, caller, buy=False)
+        analyst's shadow to move and may not ``follow``.  Reads no row, and writes nothing else.  Raises as
+        :meth:`ask` does, but nothing is refused here."""
+        return self._answered(sql, wish, among, max_rho, None, caller, buy=False, follow=follow)
 
     def _answered(
         self,
@@ -152,6 +151,7 @@ class Engine:
         caller: Caller | None,
         *,
         buy: bool = True,
+        follow: bool = True,
     ) -> Answer | None:
         ask = self._asked(sql, wish, among)
         ceiling, name = ceiling_of(max_rho), None if caller is None else caller.name
@@ -173,7 +173,7 @@ class Engine:
             if moment.closed and not estimate.free:
                 raise closed()
             decision = decide(ask, moment, estimate)
-            if not buy and decision.moves:
+            if not follow and decision.moves:
                 return None
             rationed = decision.rationed
             looked = too_many_looks(ask, moment.held, rationed.price.step)
@@ -240,7 +240,8 @@ class Engine:
     ) -> Answer | Refused | None:
         """Decide, charge, draw and append, step by step, inside the transaction.
 
-        A price foreseen before the scan is taken again where nothing was learned or spent since.  Nothing is
+        What was foreseen before the scan stands where the log did not move, and its price where nothing was
+        learned or spent since; where overlaps count, only what was scanned can be measured.  Nothing is
         bought (None) where it can no longer be afforded.  A refusal after a first step ends the ask with
         what that step bought, which is kept, credited and shown as not met.
         """
@@ -249,12 +250,14 @@ class Engine:
             return kept
         version = counter(tx)
         views, by = scanned.views.keys(), None if caller is None else caller.name
-        moment = self.transcript.moment(ask, tx, version, ceiling, scanned=views, name=by)
-        before, decision = foreseen
-        if not moment.same(before):
-            decision = decide(ask, moment)
-        elif moment.share is None:
-            decision = decide(ask, moment, decision.estimate)
+        moment, decision = foreseen
+        if tx.head != moment.head or moment.overlap is not None:
+            before = moment
+            moment = self.transcript.moment(ask, tx, version, ceiling, scanned=views, name=by)
+            if not moment.same(before):
+                decision = decide(ask, moment)
+            elif moment.share is None:
+                decision = decide(ask, moment, decision.estimate)
         rationed = latest = decision.rationed
         looked = too_many_looks(ask, moment.held, latest.price.step)
         if looked is not None:
@@ -375,9 +378,10 @@ class Engine:
         with self.ledger.transaction() as tx:
             if self.transcript.version(tx, fingerprint) != version or tx.closed:
                 return None
-            now = self.transcript.moment(ask, tx, version, name=by)
-            if not now.same(moment):
-                decision = decide(ask, now)
+            if tx.head != moment.head:
+                now = self.transcript.moment(ask, tx, version, name=by)
+                if not now.same(moment):
+                    decision = decide(ask, now)
             if decision.rationed.price.step.purchases:
                 return None
             if decision.moves:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -204,17 +204,20 @@ class Session:
         among: Sequence[str] | None = None,
         key: str | None = None,
         request: str | None = None,
+        follow: bool = False,
         **wish: Any,
     ) -> Answer | None:
-        """What :meth:`ask` answers where that is free and nothing is written; else None.  No row is read.
-        Arguments as in :meth:`ask`."""
+        """What :meth:`ask` answers where that is free and, unless an analyst's shadow may ``follow``, nothing
+        is written; else None.  No row is read.  The other arguments as in :meth:`ask`."""
         wanted = Wish.of(*(wish.pop(name, None) for name in WISHED))
         if wish:
             raise TypeError(f"known() has no argument {next(iter(wish))}")
         others = () if among is None else questions_of("among", among)
         asked = question_of(sql)
         caller = self._caller(asked, key, request)
-        return self._engine.known(asked, wanted, among=others, max_rho=max_rho, caller=caller)
+        return self._engine.known(
+            asked, wanted, among=others, max_rho=max_rho, caller=caller, follow=follow
+        )
 
     def _caller(self, asked: str, key: str | None, request: str | None) -> Caller | None:
         if self._name is None:
@@ -234,10 +237,15 @@ class Session:
         return [self.ask(sql, among=listed, **arguments) for sql in listed]
 
     @shielded
-    def moment(self) -> tuple[str, int]:
+    def version(self) -> Hashable | None:
+        """As :meth:`defray.ledger.store.Ledger.version` says, of the ledger."""
+        return self._engine.ledger.version()
+
+    @shielded
+    def moment(self, at: Hashable | None = None) -> tuple[str, int]:
         """The head of the log and the data version.  While they stay, a quote is as it was, and so is an
-        answer that is free, to whoever got it."""
-        return self._engine.moment()
+        answer that is free, to whoever got it.  ``at`` is the :meth:`version`, where it was just read."""
+        return self._engine.moment(at)
 
     @shielded
     def kept(self, key: str) -> bool:

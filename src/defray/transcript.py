@@ -117,7 +117,7 @@ class Transcript:
         else:
             answerable = self._shares.left(view, owner)
         funds = self._funds(answerable, ceiling, charged)
-        moment = Moment(version, held, funds, scarcity, view.closed, overlap)
+        moment = Moment(view.head, version, held, funds, scarcity, view.closed, overlap)
         if owner is None:
             return self._shares.of_nobody(moment, view)
         return replace(moment, share=self._shares.share(view, ask, owner, moment, shadow))

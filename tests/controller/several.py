@@ -64,7 +64,7 @@ class World:
             left = held.overlap.answerable(asked.compiled.blocks)["answer"]
         funds = Funds(CONTRACT.rho, rho_of(left, CONTRACT.rho))
         scarcity = Scarcity(GATES[self.gate], Pace([]), rho_of(self.cap, CONTRACT.rho))
-        return Moment(1, held, funds, scarcity, False, held.overlap)
+        return Moment("", 1, held, funds, scarcity, False, held.overlap)
 
     def take(self, asked: Ask, step: Step) -> None:
         """What was bought, for everybody here."""

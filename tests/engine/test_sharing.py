@@ -52,6 +52,28 @@ def test_what_one_paid_for_is_free_for_the_other_whose_shadow_pays(session):
     assert session.audit().ok
 
 
+def test_what_is_free_is_told_without_buying_once_the_shadow_has_followed(session):
+    ann, bob = session.on_behalf_of("ann"), session.on_behalf_of("bob")
+    sql, wish = COUNT.format(">= 40"), {"within": 40}
+
+    def written() -> int:
+        return session.audit().entries
+
+    assert bob.known(sql, **wish, follow=True) is None  # nobody has bought it
+    paid, before = ann.ask(sql, **wish), written()
+    assert bob.known(sql, **wish) is None
+    assert written() == before
+    free = bob.known(sql, **wish, follow=True)
+    assert (free.charged_rho, free.rows[0].value) == (0, paid.rows[0].value)
+    followed = written()
+    assert followed > before
+    assert account(session, "bob")["alone_rho"] == pytest.approx(paid.charged_rho)
+    assert bob.known(sql, **wish).rows == free.rows
+    assert bob.known(sql, within=10, follow=True) is None
+    assert written() == followed
+    assert session.audit().ok
+
+
 def test_quotes_are_charges_and_lists_are_asked_in_order(session):
     questions = [COUNT.format(x) for x in (">= 40", "< 30", "BETWEEN 20 AND 60", ">= 40")]
     questions.append("SELECT sex, COUNT(*) FROM people GROUP BY sex")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from defray.errors import InternalError, NotFound, Throttled
-from defray.service.jobs import Job, Jobs
+from defray.service.jobs import Job, Jobs, Lanes
 from defray.service.lanes import Lane
 from defray.service.limits import Limits
 from tests.service.conftest import COUNT, House
@@ -110,12 +110,15 @@ class Bench:
     def __init__(self, **limits: Any) -> None:
         self.now, self.go, self.ended = 0.0, Event(), list[Job]()
         held = Limits(**limits)
-        lanes = Lane("look", held.looks), Lane("ask", held.scans)
-        self.jobs = Jobs(held, self.ended.append, *lanes, lambda: self.now)
+        lanes = Lanes(Lane("look", held.looks), Lane("note", held.looks), Lane("ask", held.scans))
+        self.jobs = Jobs(held, self.ended.append, lanes, lambda: self.now)
 
-    def start(self, who: str = "ana", work: Any = None, look: Any = None, **more: Any) -> Job:
+    def start(
+        self, who: str = "ana", work: Any = None, look: Any = None, note: Any = None, **more: Any
+    ) -> Job:
         given = {"request_id": "r", "digest": "d", "kept": True, **more}
-        return self.jobs.start(who, look or (lambda: None), work or self.wait, **given)
+        unknown = lambda: None  # noqa: E731
+        return self.jobs.start(who, look or unknown, note or unknown, work or self.wait, **given)
 
     def wait(self, job: Job) -> dict[str, Any]:
         while not self.go.wait(0.01):
@@ -158,7 +161,7 @@ def test_jobs_are_forgotten_after_their_time_and_beyond_their_number():
 def test_what_is_known_does_not_wait_for_what_is_bought():
     bench = Bench(scans=1)
     bought = bench.start()
-    known = bench.start(look=lambda: {"known": True})
+    known = bench.start(note=lambda: {"known": True})
     known.future.result()
     assert (known.state, known.answer, bought.state) == ("done", {"known": True}, "running")
     bench.go.set()
@@ -167,23 +170,24 @@ def test_what_is_known_does_not_wait_for_what_is_bought():
     bench.jobs.close(1)
 
 
-def test_what_was_asked_before_is_looked_at_first_and_all_else_is_not():
+def test_what_was_told_before_is_looked_at_first_or_noted_and_all_else_is_not():
     bench, looked = Bench(), list[str]()
 
     def looking(name: str) -> Callable[[], dict[str, Any] | None]:
         return lambda: looked.append(name)
 
     bench.go.set()
-    for n, (who, digest) in enumerate([("ana", "d"), ("ana", "d"), ("ben", "d"), ("ana", "e")]):
-        bench.start(who, look=looking(f"{n} {who} {digest}"), digest=digest).future.result()
-    assert looked == ["1 ana d"]
-    assert [job.answer for job in bench.ended] == [{"stopped": False}] * 4
+    for who, digest in [("ana", "d"), ("ana", "d"), ("ben", "d"), ("ana", "e"), ("ben", "d")]:
+        look, note = (looking(f"{how} {who} {digest}") for how in ("look", "note"))
+        bench.start(who, look=look, note=note, digest=digest).future.result()
+    assert looked == ["look ana d", "note ben d", "look ben d"]
+    assert [job.answer for job in bench.ended] == [{"stopped": False}] * 5
     bench.jobs.close(1)
 
 
 def test_what_waits_for_long_and_is_not_known_is_bought_in_its_turn():
     bench, looked = Bench(scans=1), Event()
-    first, second = bench.start(), bench.start(look=looked.set)
+    first, second = bench.start(), bench.start(note=looked.set)
     assert looked.wait(10)
     assert (first.state, second.state) == ("running", "running")
     bench.go.set()
@@ -198,7 +202,7 @@ def test_what_is_wrong_is_told_by_the_first_look():
 
     bench = Bench(scans=1)
     held = bench.start()
-    job = bench.start(look=wrong)
+    job = bench.start(note=wrong)
     job.future.result()
     assert (job.state, held.state) == ("failed", "running")
     with pytest.raises(NotFound):

@@ -61,18 +61,21 @@ def test_what_was_paid_for_is_not_said_again_as_paid(house: House):
     assert house.ask("ana").json()["charged_rho"] == 0
 
 
-def test_what_is_said_again_is_counted_as_free_and_logged(house: House, logging_kept: None):
+def test_what_is_said_again_is_counted_as_free_and_told_in_its_request_line(
+    house: House, logging_kept: None
+):
     stream = io.StringIO()
     logs.to(stream)
     for _ in range(4):
         house.ask("ana")
     logged = [json.loads(line) for line in stream.getvalue().splitlines()]
     events = [line for line in logged if line["event"] == "ask"]
-    assert [e["outcome"] for e in events] == ["paid", "free", "free", "free"]
+    assert [e["outcome"] for e in events] == ["paid", "free"]
     assert {e["principal"] for e in events} == {"ana"}
     requests = [line for line in logged if line["event"] == "request"]
     assert {line["route"] for line in requests} == {"/v1/ask"}
     assert {line["principal"] for line in requests} == {"ana"}
+    assert [line.get("again", False) for line in requests] == [False, False, True, True]
     text = house.get("cat", "/metrics").text
     assert 'defray_asks_total{outcome="free"} 3' in text
 

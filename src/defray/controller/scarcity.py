@@ -71,10 +71,12 @@ class Scarcity:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """All that a decision rests on.  ``version`` may be a data version that is still to be opened;
-    ``overlap`` is what all its releases say, where the contract credits overlaps; ``share`` what the
-    analyst who asks has of the budget, where it is shared."""
+    """All that a decision rests on.  It follows from the ask and the log, of which ``head`` is the newest
+    entry.  ``version`` may be a data version that is still to be opened; ``overlap`` is what all its
+    releases say, where the contract credits overlaps; ``share`` what the analyst who asks has of the
+    budget, where it is shared."""
 
+    head: str
     version: int
     held: Held
     funds: Funds

@@ -25,6 +25,7 @@ from typing import Final, Self
 
 from defray.errors import LedgerBusy, LedgerError
 from defray.ledger import files
+from defray.ledger.beside_rows import read_answer
 from defray.ledger.creation import connect, create, first_terms, stored_secret
 from defray.ledger.database import REMEMBER, DatabaseLedger
 from defray.ledger.moved import Mark, moved_away, stored_mark, write_mark
@@ -133,6 +134,10 @@ class SqliteLedger(DatabaseLedger):
                 if sql.seen != now:
                     sql.seen, self._version = now, self._version + 1
                 return self._version
+
+    def answered(self, principal: str, key: str) -> tuple[str, str] | None:
+        with self._reading() as sql:  # one statement reads one moment
+            return read_answer(sql, principal, key)
 
     @contextmanager
     def _snapshot(self) -> Iterator[Connection]:

@@ -20,7 +20,7 @@ from defray.errors import DefrayError, Unauthorized
 from defray.service import asking, curating, following, problems, reading
 from defray.service.authenticator import Authenticator
 from defray.service.frame import Bodies, Frame
-from defray.service.jobs import Job, Jobs
+from defray.service.jobs import Job, Jobs, Lanes
 from defray.service.lanes import Lane
 from defray.service.limits import AtOnce, Buckets, Limits
 from defray.service.logs import event
@@ -67,17 +67,18 @@ def build(
     Closing it ends what runs, not the session."""
     limits = limits or Limits()
     metrics = Metrics()
-    looks, scans = (
-        Lane("look", limits.looks, LOOK_SECONDS),
-        Lane("ask", limits.scans, ASK_SECONDS),
+    lanes = Lanes(
+        looks=Lane("look", limits.looks, LOOK_SECONDS),
+        notes=Lane("note", limits.looks, LOOK_SECONDS),
+        scans=Lane("ask", limits.scans, ASK_SECONDS),
     )
     service = Service(
         session=session,
         access=access,
         authenticator=Authenticator(access, verifier),
         limits=limits,
-        jobs=Jobs(limits, _ended(metrics), looks, scans),
-        looks=looks,
+        jobs=Jobs(limits, _ended(metrics), lanes),
+        looks=lanes.looks,
         asker=asker or in_session(session),
         metrics=metrics,
         asks=Buckets(limits.asks_per_second, limits.asks_burst),

@@ -112,15 +112,24 @@ def begin(
         "dry_run": body.dry_run,
     }
 
-    def look() -> dict[str, Any] | None:
-        answer = None if body.dry_run else session.known(body.sql, **arguments, key=key)
+    def known(*, follow: bool) -> dict[str, Any] | None:
+        if body.dry_run:
+            return None
+        answer = session.known(body.sql, **arguments, key=key, follow=follow)
         return None if answer is None else answer.to_dict()
 
     def work(job: Job) -> dict[str, Any]:
         return here.asker(name, body.sql, whole, progress=job.advance, cancelled=job.stop.is_set)
 
     return here.jobs.start(
-        name, look, work, request_id=request_id, digest=digest, key=key, kept=kept
+        name,
+        look=lambda: known(follow=False),
+        note=lambda: known(follow=True),
+        work=work,
+        request_id=request_id,
+        digest=digest,
+        key=key,
+        kept=kept,
     )
 
 

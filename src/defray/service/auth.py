@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Hashable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Annotated, Any
 
@@ -28,9 +28,9 @@ def was_shown(request: Request) -> bool:
     return getattr(request.state, "shown", None) is not None
 
 
-async def shown(request: Request) -> Grant:
-    """The grant of a request's token, which is looked up once as long as that counts.  Raises Unauthorized,
-    and Unreachable where that cannot be said."""
+async def shown(request: Request, at: Hashable | None = None) -> Grant:
+    """The grant of a request's token, which is looked up once as long as that counts; ``at`` is the ledger's
+    version, where it was just read.  Raises Unauthorized, and Unreachable where that cannot be said."""
     found: Grant | None = getattr(request.state, "shown", None)
     if found is None:
         scheme, token = get_authorization_scheme_param(request.headers.get("authorization"))
@@ -38,7 +38,8 @@ async def shown(request: Request) -> Grant:
             raise Unauthorized(
                 "this needs a token", hint="send the header Authorization: Bearer dfy_..."
             )
-        found = request.state.shown = await request.app.state.service.authenticator.grant(token)
+        authenticator = request.app.state.service.authenticator
+        found = request.state.shown = await authenticator.grant(token, at)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from defray.access import Access, Grant
@@ -20,15 +21,15 @@ class Authenticator:
     def __init__(self, access: Access, verifier: Verifier | None = None) -> None:
         self._access, self._verifier = access, verifier
 
-    async def grant(self, token: str) -> Grant:
+    async def grant(self, token: str, at: Hashable | None = None) -> Grant:
         """Raises Unauthorized where the token does not work, and Unreachable where the issuer's keys are not
-        to be had.
+        to be had.  ``at`` is the version of the ledger, where it was just read.
 
         To look a token up, or to check a signature, takes less than handing it to another thread would, and
         waits for nobody: readers of a ledger do not.  The issuer is waited for in another thread.
         """
         if self._verifier is None or token.startswith("dfy_"):
-            return self._access.authenticate(token)
+            return self._access.authenticate(token, at)
         vouched = await self._verifier.vouched(token)
         grant = self._access.vouched(vouched.principal, vouched.scopes)
         if grant is None:

@@ -81,7 +81,7 @@ class Frame:
             ms=round(seconds * 1000, 1),
             principal=None if grant is None else grant.principal.name,
             request_id=state["request_id"],
-            **{name: state[name] for name in ("code", "reason") if name in state},
+            **{name: state[name] for name in ("code", "reason", "again") if name in state},
         )
         self._metrics.request(method, route, status, seconds)
 

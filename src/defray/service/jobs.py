@@ -1,7 +1,9 @@
 """Asks at work: every ask is a job, whether its caller waits or asks later.
 
-One lane looks whether the answer is known, which takes little; what must be bought waits in another.  What
-its principal has not asked before most likely must be bought: it is looked at only where that stands still.
+What its principal was told before is most likely known: one lane looks, which takes little.  What others were
+told before is most likely free as well, once it is noted in who asks, which another lane does.  What must be
+bought waits in a third; what nobody was told before goes there at once, and is looked at only where that
+stands still.
 What was paid for is durable before a job knows of it, so a job that is lost with its process loses nothing:
 asked again, the question is free.
 """
@@ -14,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from threading import Event, Lock
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from defray.errors import BadInput, Cancelled, DefrayError, NotFound, Throttled
 from defray.service.lanes import Lane
@@ -24,7 +26,7 @@ from defray.session import incident_of
 State = Literal["running", "done", "failed", "cancelled"]
 
 Look = Callable[[], dict[str, Any] | None]
-"""The answer's document, where it is free; it may raise."""
+"""The answer's document, where it is known; it may raise."""
 
 Work = Callable[["Job"], dict[str, Any]]
 """What a job does otherwise: it returns the answer's document or raises."""
@@ -33,6 +35,14 @@ BUSY_SECONDS = 2
 
 REMEMBERED = 1 << 14
 """So many answered requests are told from new ones."""
+
+
+class Lanes(NamedTuple):
+    """Where asks wait for their turn: to be looked at, to be noted, to be bought."""
+
+    looks: Lane
+    notes: Lane
+    scans: Lane
 
 
 @dataclass(eq=False)
@@ -68,27 +78,27 @@ class Job:
 
 
 class Jobs:
-    """The jobs of all principals, on two lanes.  ``ended`` is told of each that ends."""
+    """The jobs of all principals.  ``ended`` is told of each that ends."""
 
     def __init__(
         self,
         limits: Limits,
         ended: Callable[[Job], None],
-        looks: Lane,
-        scans: Lane,
+        lanes: Lanes,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._limits, self._ended, self._clock = limits, ended, clock
-        self._looks, self._scans = looks, scans
+        self._lanes = lanes
         self._lock = Lock()
         self._jobs: dict[str, Job] = {}
-        self._answered: dict[tuple[str, str], None] = {}  # in the order in which they were
+        self._answered: dict[str, set[str]] = {}  # who was told, by digest, the oldest first
         self._closing = False
 
     def start(
         self,
         principal: str,
         look: Look,
+        note: Look,
         work: Work,
         *,
         request_id: str,
@@ -96,7 +106,8 @@ class Jobs:
         key: str | None = None,
         kept: bool = False,
     ) -> Job:
-        """Begin an ask, or join the one that runs under the same idempotency key.
+        """Begin an ask, or join the one that runs under the same idempotency key.  Where ``look`` or ``note``
+        has no answer, ``work`` is to buy it.
 
         Raises BadInput where that one is another request, Throttled where the principal has too many at
         work.  A ``kept`` job can be found after it has ended.
@@ -122,22 +133,24 @@ class Jobs:
                 secrets.token_hex(12), principal, request_id, key, digest, kept, self._clock()
             )
             self._jobs[job.id] = job
-            asked_before = (principal, digest) in self._answered
+            told = self._answered.get(digest, ())
 
-        def looked_at() -> None:
-            self._looks.submit(principal, lambda: self._look(job, look, work))
+        def noted() -> None:
+            self._lanes.notes.submit(principal, lambda: self._look(job, note, work))
 
-        if asked_before:
-            looked_at()
+        if principal in told:
+            self._lanes.looks.submit(principal, lambda: self._look(job, look, work))
+        elif told:
+            noted()
         else:
-            self._scans.submit(principal, lambda: self._work(job, work), meanwhile=looked_at)
+            self._lanes.scans.submit(principal, lambda: self._work(job, work), meanwhile=noted)
         return job
 
     def _look(self, job: Job, look: Look, work: Work) -> None:
         """Answer what is known; hand on what has to be bought."""
         self._do(job, look)
         if job.answer is None and job.error is None:
-            self._scans.submit(job.principal, lambda: self._work(job, work))
+            self._lanes.scans.submit(job.principal, lambda: self._work(job, work))
         else:
             self._end(job)
 
@@ -177,7 +190,7 @@ class Jobs:
 
     def _remember(self, job: Job) -> None:
         """That this was answered; the lock is held."""
-        self._answered[job.principal, job.digest] = None
+        self._answered.setdefault(job.digest, set()).add(job.principal)
         if len(self._answered) > REMEMBERED:
             del self._answered[next(iter(self._answered))]
 

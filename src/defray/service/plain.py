@@ -27,7 +27,6 @@ from defray.errors import DefrayError
 from defray.recent import Recent
 from defray.service import asking
 from defray.service.auth import admitted, shown
-from defray.service.metrics import told
 from defray.service.models import KEY, AskBody, QuoteBody
 from defray.service.parts import Service
 
@@ -70,9 +69,11 @@ class Plain:
         """None where the request goes the long way.  Raises what its route does."""
         path: str = request.scope["path"]
         key = request.headers.get("idempotency-key") if path == ASK else None
+        session = self._service.session
         try:
-            grant = await shown(request)
-            moment = self._service.session.moment()
+            at = session.version()
+            grant = await shown(request, at)
+            moment = session.moment(at)
         except DefrayError:
             return None
         asked = Asked(path, grant.principal.name, body)
@@ -105,9 +106,10 @@ class Plain:
         )
 
     def _again(self, request: Request, asked: Asked, kept: bytes) -> Response:
-        """What was said at this moment."""
+        """What was said at this moment.  The ask has no line of its own in the log."""
+        request.state.again = True
         if asked.path == ASK:
-            told(self._service.metrics, "free", asked.principal, request.state.request_id)
+            self._service.metrics.ask("free")
         return Response(kept, media_type=JSON.decode())
 
     def _keep(self, moment: Hashable, asked: Asked, key: str | None, response: Response) -> None:

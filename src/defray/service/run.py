@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from ipaddress import ip_address
@@ -19,6 +20,9 @@ from fastapi import FastAPI
 
 from defray.errors import BadInput
 from defray.service.logs import event
+
+SWITCH_SECONDS = 0.0005
+"""After which one thread lets another go on: who computes a price does not hold up who is told one."""
 
 LEAVING_SECONDS = 5
 """After asks were cancelled, until connections are cut."""
@@ -56,6 +60,7 @@ def serve(app: FastAPI, host: str, port: int, started: Callable[[str], None]) ->
     listening = _bound(host, port)
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{listening.getsockname()[1]}"
+    sys.setswitchinterval(SWITCH_SECONDS)
     with listening:
         listening.listen(config.backlog)
         event("started", url=url)
