@@ -78,6 +78,10 @@ class Access:
         self._seen = Recent()
         self._clock = now
 
+    def version(self) -> Hashable | None:
+        """Of the ledger, as :meth:`defray.ledger.store.Ledger.version` says."""
+        return self._ledger.version()
+
     def authenticate(self, token: str, at: Hashable | None = None) -> Grant:
         """Whose token this is and what it allows; ``at`` is the ledger's version, where it was just read.
         Raises Unauthorized unless it works now."""

@@ -33,7 +33,7 @@ from defray.core.amounts import exact, rho_of
 from defray.core.answer import Answer, Quote
 from defray.core.contract import Contract
 from defray.core.principals import Caller
-from defray.data.source import Control, Source
+from defray.data.source import Control, Source, glance
 from defray.errors import LedgerBusy, MaxRhoRefused, Refused, SourceChanged, TargetError
 from defray.ledger.records import Release, Settled
 from defray.ledger.store import Ledger, Transaction
@@ -93,11 +93,14 @@ class Engine:
                 self._quotes.keep(now, key, quotes)
         return list(quotes)
 
-    def moment(self, at: Hashable | None = None) -> tuple[str, int]:
+    def moment(self, at: Hashable | None = None, *, wait: bool = True) -> tuple[str, int] | None:
         """The log's head and the data version: while these stay, the same question from the same principal
         has the same price and, where it is free, the same answer.  ``at`` is the version of the ledger, where
-        it was just read."""
-        fingerprint, of = self._source.fingerprint(), self.ledger.version() if at is None else at
+        it was just read.  None where data that changed would have to be read, and that may not ``wait``."""
+        fingerprint = self._source.fingerprint() if wait else glance(self._source)
+        if fingerprint is None:
+            return None
+        of = self.ledger.version() if at is None else at
         seen: tuple[str, int] | None = self._moments.get(of, fingerprint)
         if seen is None:
             with self.ledger.view() as view:

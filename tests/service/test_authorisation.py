@@ -72,6 +72,7 @@ def test_the_routes_are_all_that_there_are(busy: House):
 
 def test_health_needs_no_token(busy: House):
     assert busy.client.get("/v1/health").json()["status"] == "ok"
+    assert busy.client.head("/v1/health").status_code == 200
 
 
 @pytest.mark.parametrize("route", NEEDING, ids=lambda r: f"{r.method} {r.template}")

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
+from threading import Event
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
+from defray.access import Access
+from defray.data.fingerprint import Fingerprint
+from defray.ledger.sqlite import SqliteLedger
 from defray.service import logs
 from defray.service.app import build
 from defray.service.plain import MOST_BYTES
 from defray.session import Session
 from tests.service.conftest import COUNT, EASY, House
+from tests.tables import write_people
 
 FEMALE = COUNT + " WHERE sex = 'F'"
 
@@ -201,3 +208,50 @@ def test_a_body_that_outgrows_its_declared_length_is_too_large(house: House):
     body = b" " * (house.limits.body_bytes + 1)
     got = house.client.post("/v1/ask", content=body, headers=headers)
     assert (got.status_code, got.json()["code"]) == (413, "body-too-large")
+
+
+@contextmanager
+def held_up(monkeypatch: pytest.MonkeyPatch, of: type, name: str) -> Iterator[Event]:
+    """A method waits, from when it is first called, until this is over."""
+    method, called, go = getattr(of, name), Event(), Event()
+
+    def waiting(*args: Any) -> Any:
+        called.set()
+        assert go.wait(30)
+        return method(*args)
+
+    monkeypatch.setattr(of, name, waiting)
+    try:
+        yield called
+    finally:
+        go.set()
+
+
+def test_data_that_changed_is_read_while_others_are_answered(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    for _ in range(3):
+        house.ask("ana")
+    with ThreadPoolExecutor(1) as pool:
+        with held_up(monkeypatch, Fingerprint, "_content") as called:
+            write_people(house.session.contract.directory, 3000)
+            asked = pool.submit(house.ask, "ana")
+            assert called.wait(30)
+            assert house.client.get("/v1/health").status_code == 200
+            assert not asked.done()
+        assert asked.result().json()["data_version"] == 2
+
+
+def test_a_ledger_in_a_server_is_waited_for_while_others_are_answered(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(SqliteLedger, "version", lambda self: None)
+    for _ in range(3):
+        house.ask("ana")
+    for of, name in ((Access, "authenticate"), (Session, "moment"), (Session, "kept")):
+        with ThreadPoolExecutor(1) as pool:
+            with held_up(monkeypatch, of, name) as called:
+                asked = pool.submit(house.ask, "ana", **{"Idempotency-Key": name})
+                assert called.wait(30)
+                assert house.client.get("/v1/health").status_code == 200
+            assert asked.result().json()["charged_rho"] == 0

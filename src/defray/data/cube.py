@@ -25,7 +25,7 @@ from defray.core.canonical import canonical
 from defray.core.contract import MOST_CUBED
 from defray.core.domain import Domain
 from defray.data.counted import CountedSource
-from defray.data.source import Control, Exact, Scan, Source
+from defray.data.source import Control, Exact, Scan, Source, glance
 from defray.data.watch import POLL_SECONDS
 from defray.errors import SourceChanged, SourceUnavailable
 from defray.query.descriptor import Axis
@@ -61,6 +61,9 @@ class CubedSource:
 
     def fingerprint(self) -> str:
         return self._source.fingerprint()
+
+    def glance(self) -> str | None:
+        return glance(self._source)
 
     def scan(self, scan: Scan, control: Control | None = None) -> Exact:
         return self._current(control or Control()).scan(scan, control)

@@ -125,6 +125,12 @@ class Fingerprint:
                 self.memo(key, f"{signature}:{value}")
             return self._last
 
+    def glance(self) -> str | None:
+        """The fingerprint, where nothing about the files moved since it was last taken; no file is read."""
+        seen, last = stamps(self.lister(self.pattern, self.extra)), self._last
+        known = last is not None and last[0] == seen and self._settled(seen)
+        return last[1] if last is not None and known else None
+
     def after_fork(self) -> None:
         """In the child of a fork: the lock may have been held by a thread that is not here."""
         self._lock = Lock()

@@ -72,6 +72,19 @@ class OneMoment(Protocol):
         """As :meth:`Source.scan` of each, all of the same rows."""
 
 
+@runtime_checkable
+class Glanced(Protocol):
+    """A source whose fingerprint may take long, since it reads files that changed."""
+
+    def glance(self) -> str | None:
+        """The fingerprint, where it is known at once."""
+
+
+def glance(source: Source) -> str | None:
+    """The fingerprint of a source; None where it would have to be waited for.  Raises SourceUnavailable."""
+    return source.glance() if isinstance(source, Glanced) else source.fingerprint()
+
+
 def scan_all(source: Source, scans: Sequence[Scan], control: Control | None) -> list[Exact]:
     """Several scans, of one moment where the source can hold it."""
     if len(scans) > 1 and isinstance(source, OneMoment):

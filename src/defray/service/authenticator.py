@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
+from starlette.concurrency import run_in_threadpool
+
 from defray.access import Access, Grant
 from defray.errors import MissingExtra
 from defray.service.oidc.provider import Provider
@@ -25,13 +27,20 @@ class Authenticator:
         """Raises Unauthorized where the token does not work, and Unreachable where the issuer's keys are not
         to be had.  ``at`` is the version of the ledger, where it was just read.
 
-        To look a token up, or to check a signature, takes less than handing it to another thread would, and
-        waits for nobody: readers of a ledger do not.  The issuer is waited for in another thread.
+        To look a token up in a file, or to check a signature, takes less than handing it to another thread
+        would, and waits for nobody.  A ledger in a server, and the issuer, are waited for in another one.
         """
+        at = self._access.version() if at is None else at
         if self._verifier is None or token.startswith("dfy_"):
+            if at is None:
+                return await run_in_threadpool(self._access.authenticate, token)
             return self._access.authenticate(token, at)
         vouched = await self._verifier.vouched(token)
-        grant = self._access.vouched(vouched.principal, vouched.scopes)
+        known = vouched.principal, vouched.scopes
+        if at is None:
+            grant = await run_in_threadpool(self._access.vouched, *known)
+        else:
+            grant = self._access.vouched(*known)
         if grant is None:
             raise refused("nobody active has the name it stands for")
         return grant

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from fastapi import Request
 from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -69,16 +70,15 @@ class Plain:
         """None where the request goes the long way.  Raises what its route does."""
         path: str = request.scope["path"]
         key = request.headers.get("idempotency-key") if path == ASK else None
-        session = self._service.session
         try:
-            at = session.version()
+            at = self._service.session.version()
             grant = await shown(request, at)
-            moment = session.moment(at)
+            moment = await self._moment(at)
         except DefrayError:
             return None
         asked = Asked(path, grant.principal.name, body)
         kept: bytes | None = self._said.get(moment, asked)
-        if kept is not None and not self._new(asked, key):
+        if kept is not None and not await self._new(asked, key, at):
             kept = None
         read = _parsed(path, body) if kept is None else None
         if kept is None and read is None:
@@ -93,17 +93,24 @@ class Plain:
             else:
                 assert read is not None
                 response = await asking.quote(read, grant, self._service)
-        self._keep(moment, asked, key, response)
+        await self._keep(moment, asked, key, response)
         return response
 
-    def _new(self, asked: Asked, key: str | None) -> bool:
+    async def _moment(self, at: Hashable | None) -> Hashable:
+        """Of the contract.  A ledger that has no version, and data that changed, are waited for in another
+        thread."""
+        session = self._service.session
+        now = None if at is None else session.moment(at, wait=False)
+        return await run_in_threadpool(session.moment, at) if now is None else now
+
+    async def _new(self, asked: Asked, key: str | None, at: Hashable | None) -> bool:
         """Whether nothing was paid for under the key, and nothing is at work."""
         if key is None:
             return True
-        name, service = asked.principal, self._service
-        return not service.jobs.at_work(name, key) and not service.session.on_behalf_of(name).kept(
-            key
-        )
+        if self._service.jobs.at_work(asked.principal, key):
+            return False
+        session = self._service.session.on_behalf_of(asked.principal)
+        return not (await run_in_threadpool(session.kept, key) if at is None else session.kept(key))
 
     def _again(self, request: Request, asked: Asked, kept: bytes) -> Response:
         """What was said at this moment.  The ask has no line of its own in the log."""
@@ -112,12 +119,15 @@ class Plain:
             self._service.metrics.ask("free")
         return Response(kept, media_type=JSON.decode())
 
-    def _keep(self, moment: Hashable, asked: Asked, key: str | None, response: Response) -> None:
+    async def _keep(
+        self, moment: Hashable, asked: Asked, key: str | None, response: Response
+    ) -> None:
         """Keep what was said, where it says no more than what follows from the moment."""
         body = bytes(response.body)
         if response.status_code == 200 and len(body) <= MOST_BYTES:
             with suppress(DefrayError):  # whoever asks next is told
-                if self._service.session.moment() == moment and self._new(asked, key):
+                at = self._service.session.version()
+                if await self._moment(at) == moment and await self._new(asked, key, at):
                     self._said.keep(moment, asked, body)
 
 

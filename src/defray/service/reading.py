@@ -27,6 +27,7 @@ Id = Annotated[
 OTHERS = "a release of another principal"
 
 
+@routes.head("/health", include_in_schema=False)
 @routes.get(
     "/health",
     responses={200: {"model": documents.Health}},

@@ -110,6 +110,9 @@ class DuckDBSource:
     def fingerprint(self) -> str:
         return self._identity.current()[1]
 
+    def glance(self) -> str | None:
+        return self._identity.glance()
+
     def close(self) -> None:
         with self._lock:
             version, self._version = self._version, None

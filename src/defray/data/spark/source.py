@@ -88,6 +88,9 @@ class SparkSource:
     def fingerprint(self) -> str:
         return self._state()[1]
 
+    def glance(self) -> str | None:
+        return self._declared if self._files is None else self._files.glance()
+
     def close(self) -> None:
         with self._lock:
             version, self._version = self._version, None
