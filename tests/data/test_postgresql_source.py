@@ -345,6 +345,27 @@ def test_a_declared_text_is_always_a_literal(server: Server, schema: str) -> Non
     source.close()
 
 
+@pytest.mark.parametrize(("heavy", "apart"), [(20, True), (2000, False)])
+def test_the_same_rows_are_kept_however_many_units_have_too_many(
+    server: Server, schema: str, heavy: int, apart: bool
+) -> None:
+    """What the planner knows decides how they are found."""
+    table = make(
+        server,
+        schema,
+        "SELECT (u * 7 + r * 13) % 90 AS age, CASE r % 2 WHEN 0 THEN 'F' ELSE 'M' END AS sex, u AS person"
+        f" FROM generate_series(1, 2000) u, generate_series(1, CASE WHEN u <= {heavy} THEN 12 ELSE 1 END) r",
+    )
+    source = opened(server, table, unit=Unit("person", 3))
+    assert "heavy_" not in source.sql_of(ALL)[0]
+    before = source.scan(BY_AGE).rows
+    assert sum(before) == 3 * heavy + 2000 - heavy
+    server.sql(f"ANALYZE {table}")
+    assert ("heavy_" in source.sql_of(ALL)[0]) == apart
+    assert source.scan(BY_AGE).rows == before
+    source.close()
+
+
 def test_the_key_of_kept_rows_is_in_no_statement(server: Server, schema: str) -> None:
     table = make(
         server,

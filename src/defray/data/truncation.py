@@ -7,7 +7,7 @@ and not on other units.  Every field is written with its length in bytes, NULL w
 different rows never hash the same text.  Rows without a unit, and rows that some column drops, are not
 rows of the table at all and take nobody's place.
 
-Only units with more than ``max_rows`` rows are hashed.
+Where few units have more than ``max_rows`` rows, only those are hashed: the rest is kept as it is.
 """
 
 from __future__ import annotations
@@ -55,10 +55,12 @@ def kept_rows(
     values: Sequence[str],
     keep: Sequence[str],
     among: str | None = None,
+    apart: bool = True,
 ) -> str:
     """A SELECT of ``values`` (``expr AS name``) over the kept rows of ``relation``.  ``keep`` are the
     conditions of rows that belong to the table, over the names of ``values``.  ``among``
-    is a condition on units, to take a part of them only."""
+    is a condition on units, to take a part of them only.  ``apart``: units with too many rows are told from
+    the others first, which takes a pass over all rows; else all rows are hashed."""
     names = ", ".join(v.rsplit(" AS ", 1)[1] for v in values)
     whole = message([field(c, dialect) for c in content])
     hashed = [field(c, dialect) for c in (unit_column, *row_key)] + ([] if row_key else [whole])
@@ -69,22 +71,28 @@ def kept_rows(
         present += f" AND {among}"
     mac = hmac_sha256(secret, "hashed_", dialect)
     order = f"{mac}, {dialect.bytewise('content_')}" if row_key else mac
-    rows = f"SELECT {mine} {present}"
-    light, alone = dialect.joined(rows, "heavy_", "unit_", there=False)
-    heavy, those = dialect.joined(f"SELECT {full} {present}", "heavy_", "unit_", there=True)
+    most = int(unit.max_rows)
 
     def where(conditions: Sequence[str]) -> str:
         return f" WHERE {' AND '.join(f'({c})' for c in conditions)}" if conditions else ""
 
-    ranked = (
-        f"SELECT {names}, row_number() OVER (PARTITION BY unit_ ORDER BY {order}) AS place_"
-        f" FROM {heavy}{where((*those, *keep))}"
-    )
+    def first(rows: str, conditions: Sequence[str]) -> str:
+        ranked = (
+            f"SELECT {names}, row_number() OVER (PARTITION BY unit_ ORDER BY {order}) AS place_"
+            f" FROM {rows}{where(conditions)}"
+        )
+        return f"SELECT {names} FROM {dialect.derived(ranked)} WHERE place_ <= {most}"
+
+    hashable = f"SELECT {full} {present}"
+    if not apart:
+        return first(dialect.derived(hashable), keep)
+    rows = f"SELECT {mine} {present}"
+    light, alone = dialect.joined(rows, "heavy_", "unit_", there=False)
+    heavy, those = dialect.joined(hashable, "heavy_", "unit_", there=True)
     return (
         f"WITH heavy_ AS {dialect.with_twice}"
         f" (SELECT unit_ FROM {dialect.derived(rows)}{where(keep)}"
-        f" GROUP BY unit_ HAVING COUNT(*) > {int(unit.max_rows)})"
+        f" GROUP BY unit_ HAVING COUNT(*) > {most})"
         f" SELECT {names} FROM {light}{where((*alone, *keep))}"
-        f" UNION ALL SELECT {names} FROM {dialect.derived(ranked)}"
-        f" WHERE place_ <= {int(unit.max_rows)}"
+        f" UNION ALL {first(heavy, (*those, *keep))}"
     )

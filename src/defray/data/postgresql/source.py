@@ -30,7 +30,7 @@ from defray.data.postgresql.dialect import POSTGRESQL
 from defray.data.postgresql.drift import Drift, stamp
 from defray.data.postgresql.names import parse_name
 from defray.data.postgresql.reading import comparable, read
-from defray.data.postgresql.table import Table, find
+from defray.data.postgresql.table import Table, find, rows_each
 from defray.data.source import Control, Exact, Scan
 from defray.data.statement import statement
 from defray.data.together import answered
@@ -38,6 +38,10 @@ from defray.data.truncation import kept_rows, pads
 from defray.data.watch import Watch
 from defray.errors import SourceUnavailable
 from defray.query.region import EVERYWHERE
+
+FEW_ROWS = 2
+"""Where ``max_rows`` is so many times the rows that a unit has on average, few units have more.  To tell them
+from the others keeps the database from hashing in parallel: that pays only where they are few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +130,7 @@ class PostgresSource:
             table = self._find(transaction)
             before = stamp(transaction, table.oid, self._read)
             self._drift.check(before)
-            form = self._form(table)
+            form = self._form(transaction, table)
             watch = Watch(control, before.size)
             exact = answered(
                 self._contract.domain,
@@ -140,7 +144,7 @@ class PostgresSource:
     def probe(self) -> None:
         """Raises SourceUnavailable where a scan would, for whatever can be told without the rows."""
         with self._connections.reading() as transaction:
-            form = self._form(self._find(transaction))
+            form = self._form(transaction, self._find(transaction))
             whole = statement(
                 Scan(EVERYWHERE), form.normals, form.relation, POSTGRESQL, kept=form.kept
             )
@@ -150,7 +154,7 @@ class PostgresSource:
         """The statement of a scan and its parameters, for benchmarks and tests: they hold the secret where
         the unit is a column, so they go nowhere else."""
         with self._connections.reading() as transaction:
-            form = self._form(self._find(transaction))
+            form = self._form(transaction, self._find(transaction))
         made = statement(scan, form.normals, form.relation, POSTGRESQL, kept=form.kept)
         return made.sql, form.parameters
 
@@ -159,7 +163,7 @@ class PostgresSource:
     def _find(self, transaction: Transaction) -> Table:
         return find(transaction, self._schema, self._name, self._connections.name)
 
-    def _form(self, table: Table) -> _Form:
+    def _form(self, transaction: Transaction, table: Table) -> _Form:
         contract = self._contract
         unit = contract.unit
         raws = [_granted(table, c.name, f"columns.{c.name}") for c in contract.domain.columns]
@@ -179,6 +183,7 @@ class PostgresSource:
                 hint="declare a view that casts it to text as source.table",
                 column=unit.column,
             )
+        each = rows_each(transaction, table, of_unit)
         kept = kept_rows(
             unit,
             self._secret,
@@ -189,6 +194,7 @@ class PostgresSource:
             content=raws,
             values=values,
             keep=[n.keep for n in normals if n.keep is not None],
+            apart=each is not None and each <= unit.max_rows / FEW_ROWS,
         )
         return _Form(POSTGRESQL.derived(kept), normals, pads(self._secret), kept=True)
 

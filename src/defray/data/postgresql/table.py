@@ -39,6 +39,13 @@ FROM parts JOIN pg_type t ON t.oid = parts.type JOIN pg_namespace n ON n.oid = t
      LEFT JOIN pg_collation c ON c.oid = parts.attcollation
 WHERE t.typtype <> 'd' ORDER BY attnum
 """
+_ROWS_EACH: Final = """
+SELECT CASE WHEN s.n_distinct < 0 THEN -1 / s.n_distinct
+            WHEN s.n_distinct > 0 AND c.reltuples > 0 THEN c.reltuples / s.n_distinct END
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     JOIN pg_stats s ON (s.schemaname, s.tablename, s.attname) = (n.nspname, c.relname, $2)
+WHERE c.oid = $1 ORDER BY s.inherited DESC LIMIT 1
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +93,11 @@ def find(transaction: Transaction, schema: str, name: str, database: str) -> Tab
         else:
             hidden.add(column)
     return Table(oid, called, columns, frozenset(hidden))
+
+
+def rows_each(transaction: Transaction, table: Table, column: Raw) -> float | None:
+    """About how many rows have one value of a column, as the planner has it; None where it does not, as for
+    views and tables that were never analysed."""
+    (name,) = (name for name, raw in table.columns.items() if raw is column)
+    found = transaction.rows(_ROWS_EACH, (table.oid, name))
+    return None if not found or found[0][0] is None else float(found[0][0])
