@@ -261,7 +261,10 @@ def main() -> int:
         return 0
     wrong = False
     for kind in chosen.kinds.split(","):
-        found = {size: measured(kind, size) for size in SIZES[kind][chosen.full]}
+        found = {}
+        for size in SIZES[kind][chosen.full]:
+            print(f"{kind}, {size:,} ...", file=sys.stderr, flush=True)
+            found[size] = measured(kind, size)
         wrong = wrong or any("failed" in figures for figures in found.values())
         show(kind, found)
     return int(wrong)
