@@ -366,6 +366,29 @@ def test_the_same_rows_are_kept_however_many_units_have_too_many(
     source.close()
 
 
+def test_the_same_rows_are_kept_where_the_role_may_not_see_statistics(
+    server: Server, schema: str
+) -> None:
+    """They only decide how the rows are found: a role needs nothing but to read the table."""
+    table = make(
+        server,
+        schema,
+        "SELECT i % 90 AS age, 'F'::text AS sex, i % 300 AS person FROM generate_series(1, 900) t(i)",
+    )
+    server.sql(f"ANALYZE {table}")
+    source = opened(server, table, unit=Unit("person", 6))
+    before = source.scan(BY_AGE).rows
+    assert "heavy_" in source.sql_of(ALL)[0]
+    server.sql("REVOKE SELECT ON pg_stats FROM PUBLIC")
+    try:
+        source.probe()
+        assert source.scan(BY_AGE).rows == before
+        assert "heavy_" not in source.sql_of(ALL)[0]
+    finally:
+        server.sql("GRANT SELECT ON pg_stats TO PUBLIC")
+        source.close()
+
+
 def test_the_key_of_kept_rows_is_in_no_statement(server: Server, schema: str) -> None:
     table = make(
         server,

@@ -39,6 +39,7 @@ FROM parts JOIN pg_type t ON t.oid = parts.type JOIN pg_namespace n ON n.oid = t
      LEFT JOIN pg_collation c ON c.oid = parts.attcollation
 WHERE t.typtype <> 'd' ORDER BY attnum
 """
+_STATISTICS: Final = "SELECT has_table_privilege(to_regclass('pg_catalog.pg_stats'), 'SELECT')"
 _ROWS_EACH: Final = """
 SELECT CASE WHEN s.n_distinct < 0 THEN -1 / s.n_distinct
             WHEN s.n_distinct > 0 AND c.reltuples > 0 THEN c.reltuples / s.n_distinct END
@@ -97,7 +98,9 @@ def find(transaction: Transaction, schema: str, name: str, database: str) -> Tab
 
 def rows_each(transaction: Transaction, table: Table, column: Raw) -> float | None:
     """About how many rows have one value of a column, as the planner has it; None where it does not, as for
-    views and tables that were never analysed."""
+    views and tables that were never analysed, and where the role may not see what the planner has."""
+    if not transaction.rows(_STATISTICS)[0][0]:
+        return None
     (name,) = (name for name, raw in table.columns.items() if raw is column)
     found = transaction.rows(_ROWS_EACH, (table.oid, name))
     return None if not found or found[0][0] is None else float(found[0][0])
