@@ -245,7 +245,7 @@ class Session:
     def moment(self, at: Hashable | None = None, *, wait: bool = True) -> tuple[str, int] | None:
         """The head of the log and the data version.  While they stay, a quote is as it was, and so is an
         answer that is free, to whoever got it.  ``at`` is the :meth:`version`, where it was just read.  None
-        where data that changed would have to be read, and that may not ``wait``."""
+        where files would have to be waited for, and that may not be (``wait``)."""
         return self._engine.moment(at, wait=wait)
 
     @shielded

@@ -82,6 +82,24 @@ def test_a_young_file_is_read_again_and_never_remembered(tmp_path: Path, store: 
     assert young.current()[1] != before
 
 
+def test_it_is_told_at_once_only_where_few_files_stayed_as_they_were(
+    tmp_path: Path, store: Store
+) -> None:
+    for i in range(module.FEW_FILES):
+        (tmp_path / f"{i}.csv").write_text("age\n1\n")
+    found = make(tmp_path / "*.csv", store)
+    assert found.glance() is None, "nothing was read yet"
+    first = found.current()[1]
+    assert found.glance() == first
+    (tmp_path / "0.csv").write_text("age\n2\n")
+    assert found.glance() is None
+    second = found.current()[1]
+    assert found.glance() == second != first
+    (tmp_path / "more.csv").write_text("age\n1\n")
+    assert found.current()[1] != second
+    assert found.glance() is None, "to look at so many takes a while"
+
+
 def test_names_and_order_of_a_glob_count(tmp_path: Path, store: Store) -> None:
     (tmp_path / "b.csv").write_text("age\n1\n")
     (tmp_path / "a.csv").write_text("age\n2\n")

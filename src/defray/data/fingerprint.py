@@ -27,6 +27,9 @@ from defray.errors import SourceUnavailable
 YOUNG_NS = 100_000_000
 _CHUNK = 1 << 20
 
+FEW_FILES = 64
+"""So many are looked at in a few milliseconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
@@ -126,10 +129,13 @@ class Fingerprint:
             return self._last
 
     def glance(self) -> str | None:
-        """The fingerprint, where nothing about the files moved since it was last taken; no file is read."""
-        seen, last = stamps(self.lister(self.pattern, self.extra)), self._last
-        known = last is not None and last[0] == seen and self._settled(seen)
-        return last[1] if last is not None and known else None
+        """The fingerprint, where nothing about the files moved since it was last taken and they are few; no
+        file is read."""
+        last = self._last
+        if last is None or len(last[0]) > FEW_FILES:
+            return None
+        seen = stamps(self.lister(self.pattern, self.extra))
+        return last[1] if last[0] == seen and self._settled(seen) else None
 
     def after_fork(self) -> None:
         """In the child of a fork: the lock may have been held by a thread that is not here."""

@@ -74,7 +74,7 @@ class OneMoment(Protocol):
 
 @runtime_checkable
 class Glanced(Protocol):
-    """A source whose fingerprint may take long, since it reads files that changed."""
+    """A source whose fingerprint may take long, since it looks at files and reads those that changed."""
 
     def glance(self) -> str | None:
         """The fingerprint, where it is known at once."""

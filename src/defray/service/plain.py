@@ -97,8 +97,8 @@ class Plain:
         return response
 
     async def _moment(self, at: Hashable | None) -> Hashable:
-        """Of the contract.  A ledger that has no version, and data that changed, are waited for in another
-        thread."""
+        """Of the contract.  A ledger that has no version, many files, and data that changed are waited for in
+        another thread."""
         session = self._service.session
         now = None if at is None else session.moment(at, wait=False)
         return await run_in_threadpool(session.moment, at) if now is None else now
