@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from defray.errors import InternalError, NotFound, Throttled
-from defray.service.jobs import Job, Jobs, Lanes
+from defray.service.jobs import Job, Jobs, Known, Lanes
 from defray.service.lanes import Lane
 from defray.service.limits import Limits
 from tests.service.conftest import COUNT, House
@@ -116,9 +116,10 @@ class Bench:
     def start(
         self, who: str = "ana", work: Any = None, look: Any = None, note: Any = None, **more: Any
     ) -> Job:
-        given = {"request_id": "r", "digest": "d", "kept": True, **more}
         unknown = lambda: None  # noqa: E731
-        return self.jobs.start(who, look or unknown, note or unknown, work or self.wait, **given)
+        known = Known(look or unknown, note or unknown)
+        given = {"known": known, "request_id": "r", "digest": "d", "kept": True, **more}
+        return self.jobs.start(who, work or self.wait, **given)
 
     def wait(self, job: Job) -> dict[str, Any]:
         while not self.go.wait(0.01):
@@ -182,6 +183,15 @@ def test_what_was_told_before_is_looked_at_first_or_noted_and_all_else_is_not():
         bench.start(who, look=look, note=note, digest=digest).future.result()
     assert looked == ["look ana d", "note ben d", "look ben d"]
     assert [job.answer for job in bench.ended] == [{"stopped": False}] * 5
+    bench.jobs.close(1)
+
+
+def test_what_cannot_be_known_is_done_each_time_and_tells_nothing():
+    bench, looked = Bench(), list[str]()
+    bench.go.set()
+    for known in (None, None, Known(lambda: looked.append("look"), lambda: looked.append("note"))):
+        bench.start(known=known).future.result()
+    assert not looked
     bench.jobs.close(1)
 
 

@@ -16,7 +16,7 @@ from defray.errors import BadInput
 from defray.service import documents
 from defray.service.auth import MayAsk, MayQuote
 from defray.service.form import Route
-from defray.service.jobs import Job
+from defray.service.jobs import Job, Known
 from defray.service.models import KEY, AskBody, QuoteBody, QuotesBody
 from defray.service.parts import Here, RequestId, Service
 from defray.session import Session
@@ -113,8 +113,6 @@ def begin(
     }
 
     def known(*, follow: bool) -> dict[str, Any] | None:
-        if body.dry_run:
-            return None
         answer = session.known(body.sql, **arguments, key=key, follow=follow)
         return None if answer is None else answer.to_dict()
 
@@ -123,9 +121,8 @@ def begin(
 
     return here.jobs.start(
         name,
-        look=lambda: known(follow=False),
-        note=lambda: known(follow=True),
-        work=work,
+        work,
+        None if body.dry_run else Known(lambda: known(follow=False), lambda: known(follow=True)),
         request_id=request_id,
         digest=digest,
         key=key,

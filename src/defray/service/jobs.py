@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from threading import Event, Lock
@@ -37,6 +37,13 @@ REMEMBERED = 1 << 14
 """So many answered requests are told from new ones."""
 
 
+class Known(NamedTuple):
+    """What answers an ask without buying: ``look`` writes nothing, ``note`` what is new to who asks."""
+
+    look: Look
+    note: Look
+
+
 class Lanes(NamedTuple):
     """Where asks wait for their turn: to be looked at, to be noted, to be bought."""
 
@@ -47,7 +54,8 @@ class Lanes(NamedTuple):
 
 @dataclass(eq=False)
 class Job:
-    """One ask of one principal.  ``digest`` is of its request, ``request_id`` of the one that began it."""
+    """One ask of one principal.  ``digest`` is of its request, ``request_id`` of the one that began it; it
+    ``lasts`` where what is answered is known from then on."""
 
     id: str
     principal: str
@@ -56,6 +64,7 @@ class Job:
     digest: str
     kept: bool
     made: float
+    lasts: bool
     state: State = "running"
     progress: float = 0.0
     answer: dict[str, Any] | None = None
@@ -97,17 +106,16 @@ class Jobs:
     def start(
         self,
         principal: str,
-        look: Look,
-        note: Look,
         work: Work,
+        known: Known | None,
         *,
         request_id: str,
         digest: str,
         key: str | None = None,
         kept: bool = False,
     ) -> Job:
-        """Begin an ask, or join the one that runs under the same idempotency key.  Where ``look`` or ``note``
-        has no answer, ``work`` is to buy it.
+        """Begin an ask, or join the one that runs under the same idempotency key.  Where it cannot be
+        ``known``, or is not, ``work`` is done.
 
         Raises BadInput where that one is another request, Throttled where the principal has too many at
         work.  A ``kept`` job can be found after it has ended.
@@ -129,22 +137,29 @@ class Jobs:
             ended = [job for job in mine if job.state != "running"]
             for job in ended[: max(len(mine) + 1 - self._limits.jobs_kept, 0)]:
                 del self._jobs[job.id]
-            job = Job(
-                secrets.token_hex(12), principal, request_id, key, digest, kept, self._clock()
-            )
+            id, made, lasts = secrets.token_hex(12), self._clock(), known is not None
+            job = Job(id, principal, request_id, key, digest, kept, made, lasts)
             self._jobs[job.id] = job
             told = self._answered.get(digest, ())
-
-        def noted() -> None:
-            self._lanes.notes.submit(principal, lambda: self._look(job, note, work))
-
-        if principal in told:
-            self._lanes.looks.submit(principal, lambda: self._look(job, look, work))
-        elif told:
-            noted()
-        else:
-            self._lanes.scans.submit(principal, lambda: self._work(job, work), meanwhile=noted)
+        self._begin(job, work, known, told)
         return job
+
+    def _begin(self, job: Job, work: Work, known: Known | None, told: Collection[str]) -> None:
+        """Let a job wait where its answer most likely is; ``told`` are those who were told the same."""
+        noted: Callable[[], object] | None = None
+        if known is not None:
+            look, note = known
+
+            def noted() -> None:
+                self._lanes.notes.submit(job.principal, lambda: self._look(job, note, work))
+
+            if job.principal in told:
+                self._lanes.looks.submit(job.principal, lambda: self._look(job, look, work))
+                return
+            if told:
+                noted()
+                return
+        self._lanes.scans.submit(job.principal, lambda: self._work(job, work), meanwhile=noted)
 
     def _look(self, job: Job, look: Look, work: Work) -> None:
         """Answer what is known; hand on what has to be bought."""
@@ -189,7 +204,9 @@ class Jobs:
                 self._jobs.pop(job.id, None)
 
     def _remember(self, job: Job) -> None:
-        """That this was answered; the lock is held."""
+        """That this was answered, where that lasts; the lock is held."""
+        if not job.lasts:
+            return
         self._answered.setdefault(job.digest, set()).add(job.principal)
         if len(self._answered) > REMEMBERED:
             del self._answered[next(iter(self._answered))]

@@ -76,6 +76,8 @@ class Plain:
             moment = await self._moment(at)
         except DefrayError:
             return None
+        if moment is None:
+            return None
         asked = Asked(path, grant.principal.name, body)
         kept: bytes | None = self._said.get(moment, asked)
         if kept is not None and not await self._new(asked, key, at):
@@ -96,12 +98,13 @@ class Plain:
         await self._keep(moment, asked, key, response)
         return response
 
-    async def _moment(self, at: Hashable | None) -> Hashable:
-        """Of the contract.  A ledger that has no version, many files, and data that changed are waited for in
-        another thread."""
+    async def _moment(self, at: Hashable | None) -> Hashable | None:
+        """Of the contract; None where files would have to be read or many looked at.  A ledger that has no
+        version is asked in another thread."""
         session = self._service.session
-        now = None if at is None else session.moment(at, wait=False)
-        return await run_in_threadpool(session.moment, at) if now is None else now
+        if at is None:
+            return await run_in_threadpool(session.moment, wait=False)
+        return session.moment(at, wait=False)
 
     async def _new(self, asked: Asked, key: str | None, at: Hashable | None) -> bool:
         """Whether nothing was paid for under the key, and nothing is at work."""
