@@ -93,8 +93,9 @@ class Browser:
         return wait.until(lambda _: holds())
 
     def shows(self, text: str, css: str = "main") -> None:
-        """Waits until the text is there."""
-        self.until(lambda: self.there(css) and text in self.text(css))
+        """Waits until the text is there, which is read in one step: a page may go while it is looked at."""
+        seen = "return document.querySelector(arguments[0])?.innerText ?? ''"
+        self.until(lambda: text in self.script(seen, css))
 
     @contextmanager
     def emulating(self, *, dark: bool = False, phone: bool = False) -> Any:

@@ -39,7 +39,8 @@ def paths(app: object) -> set[tuple[str, str]]:
     for route in app.routes:  # type: ignore[attr-defined]
         inner = getattr(route, "original_router", None)
         for one in [route] if inner is None else inner.routes:
-            if isinstance(one, APIRoute) and not one.include_in_schema:
+            page = isinstance(one, APIRoute) and not one.include_in_schema
+            if page and not one.path.startswith("/v1"):
                 found |= {(method, one.path) for method in one.methods or ()}
     return found
 
