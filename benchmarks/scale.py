@@ -259,8 +259,10 @@ def main() -> int:
     if chosen.one:
         print(json.dumps(one(chosen.one[0], int(chosen.one[1]))))
         return 0
-    wrong = False
-    for kind in chosen.kinds.split(","):
+    kinds, wrong = chosen.kinds.split(","), False
+    if unknown := set(kinds) - set(SIZES):
+        parser.error(f"no kind called {', '.join(sorted(unknown))}")
+    for kind in kinds:
         found = {}
         for size in SIZES[kind][chosen.full]:
             print(f"{kind}, {size:,} ...", file=sys.stderr, flush=True)
