@@ -93,11 +93,11 @@ class Engine:
                 self._quotes.keep(now, key, quotes)
         return list(quotes)
 
-    def moment(self, at: Hashable | None = None, *, wait: bool = True) -> tuple[str, int] | None:
+    def moment(self, at: Hashable | None = None) -> tuple[str, int] | None:
         """The log's head and the data version: while these stay, the same question from the same principal
         has the same price and, where it is free, the same answer.  ``at`` is the version of the ledger, where
-        it was just read.  None where files would have to be waited for, and that may not be (``wait``)."""
-        fingerprint = self._source.fingerprint() if wait else glance(self._source)
+        it was just read.  None where files would have to be waited for."""
+        fingerprint = glance(self._source)
         if fingerprint is None:
             return None
         of = self.ledger.version() if at is None else at

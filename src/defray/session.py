@@ -242,11 +242,11 @@ class Session:
         return self._engine.ledger.version()
 
     @shielded
-    def moment(self, at: Hashable | None = None, *, wait: bool = True) -> tuple[str, int] | None:
+    def moment(self, at: Hashable | None = None) -> tuple[str, int] | None:
         """The head of the log and the data version.  While they stay, a quote is as it was, and so is an
         answer that is free, to whoever got it.  ``at`` is the :meth:`version`, where it was just read.  None
-        where files would have to be waited for, and that may not be (``wait``)."""
-        return self._engine.moment(at, wait=wait)
+        where files would have to be waited for."""
+        return self._engine.moment(at)
 
     @shielded
     def kept(self, key: str) -> bool:

@@ -96,7 +96,7 @@ def test_what_is_said_again_is_counted_as_free_and_told_in_its_request_line(
 
 def test_nothing_is_said_again_once_the_log_moved(house: House, looked: list[str]):
     body = {"sql": FEMALE, "within": 50}
-    house.session.moment()  # what has not been read yet goes the long way
+    house.session.quote_all([COUNT], within=50)  # what has not been read yet goes the long way
     dear = house.send("ana", "POST", "/quote", body).json()
     assert house.send("ana", "POST", "/quote", body).json() == dear
     house.ask("ana", FEMALE, 60)

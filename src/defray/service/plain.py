@@ -103,8 +103,8 @@ class Plain:
         version is asked in another thread."""
         session = self._service.session
         if at is None:
-            return await run_in_threadpool(session.moment, wait=False)
-        return session.moment(at, wait=False)
+            return await run_in_threadpool(session.moment)
+        return session.moment(at)
 
     async def _new(self, asked: Asked, key: str | None, at: Hashable | None) -> bool:
         """Whether nothing was paid for under the key, and nothing is at work."""
