@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import re
+import time
 
-from tests.service.browsing import hidden, visitor
+from tests.service.browsing import Visitor, hidden, visitor
 from tests.service.conftest import COUNT, House
 
 PART = {"X-Part": "quote"}
@@ -15,6 +16,12 @@ NO_COLUMN = {"sql": "SELECT COUNT(*) FROM people WHERE agee < 3", "within": "50"
 
 def spent(house: House) -> float:
     return float(house.get("cat", "/balance").json()["spent_rho"])
+
+
+def wait(ana: Visitor, at: str) -> None:
+    """Until an ask has ended, looking about as often as its page does."""
+    while ana.get(f"{at}/progress").json()["state"] == "running":
+        time.sleep(0.1)
 
 
 def main(text: str) -> str:
@@ -130,13 +137,11 @@ def test_a_long_scan_shows_its_progress_and_can_be_cancelled(slow_house: House, 
     assert "<progress" in got.text and 'http-equiv="refresh"' in got.text
     assert ana.get(f"{at}/progress").json()["state"] == "running"
     assert ana.get(f"{at}/csv").status_code == 404
-    while ana.get(f"{at}/progress").json()["state"] == "running":
-        pass
+    wait(ana, at)
     assert "between" in ana.get(at).text
     stopped = ana.ask("SELECT COUNT(*) FROM people WHERE age < 50").url.path
     assert ana.post(f"{stopped}/cancel").status_code in (200, 409)
-    while ana.get(f"{stopped}/progress").json()["state"] == "running":
-        pass
+    wait(ana, stopped)
     got = ana.get(stopped)
     assert (got.status_code, "age &lt; 50</textarea>" in got.text) == (409, True)
     ben = visitor(slow_house, "ben")
