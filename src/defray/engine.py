@@ -33,12 +33,13 @@ from defray.core.amounts import exact, rho_of
 from defray.core.answer import Answer, Quote
 from defray.core.contract import Contract
 from defray.core.principals import Caller
-from defray.data.source import Control, Source, glance
+from defray.data.source import Control, Source, glance_of
 from defray.errors import LedgerBusy, MaxRhoRefused, Refused, SourceChanged, TargetError
 from defray.ledger.records import Release, Settled
 from defray.ledger.store import Ledger, Transaction
 from defray.noise.sampler import Sampler
 from defray.pricelist import price_list
+from defray.query.reader import identifier
 from defray.query.region import Regions
 from defray.recent import Recent
 from defray.recording import Record, keep_answer, kept_answer, views_noted
@@ -61,7 +62,7 @@ class Engine:
         self.contract = contract
         self.ledger = ledger
         self.transcript = Transcript(contract, ledger)
-        self._source = source
+        self._source, self._glance = source, glance_of(source)
         self._sampler = sampler
         self._regions = Regions(contract.domain.widths)
         self.prepare = lru_cache(maxsize=2048)(self._prepare)
@@ -97,7 +98,7 @@ class Engine:
         """The log's head and the data version: while these stay, the same question from the same principal
         has the same price and, where it is free, the same answer.  ``at`` is the version of the ledger, where
         it was just read.  None where files would have to be waited for."""
-        fingerprint = glance(self._source)
+        fingerprint = self._glance()
         if fingerprint is None:
             return None
         of = self.ledger.version() if at is None else at
@@ -416,6 +417,16 @@ class Engine:
                 )
                 made.append(record.release(purchase, own))
         record.append(made, step, views)
+
+    def warm(self) -> None:
+        """Load what a first ask would wait for: by a price, for one of those who may ask, and by noise that
+        nobody gets.  Writes nothing, reads no row.  Raises as :meth:`quote` does."""
+        with self.ledger.view() as view:
+            shares = (p.name for p in view.principals().values() if p.share is not None)
+            name = next(shares, None)
+        sql = f"SELECT COUNT(*) FROM {identifier(self.contract.table)} ERROR WITHIN 1"
+        self.quote(sql, Wish(), name=name)
+        self._sampler.draw([1.0])
 
     def close(self) -> None:
         """Release files and connections; the contract itself stays open."""

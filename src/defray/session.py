@@ -237,6 +237,11 @@ class Session:
         return [self.ask(sql, among=listed, **arguments) for sql in listed]
 
     @shielded
+    def warm(self) -> None:
+        """Load what a first question would wait for.  Costs nothing."""
+        self._engine.warm()
+
+    @shielded
     def version(self) -> Hashable | None:
         """As :meth:`defray.ledger.store.Ledger.version` says, of the ledger."""
         return self._engine.ledger.version()

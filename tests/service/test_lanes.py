@@ -118,6 +118,43 @@ def test_with_patience_work_goes_one_by_one_until_some_of_it_lasts():
         bench.let(name)
 
 
+def test_so_much_short_work_goes_abreast():
+    bench = Bench(3)
+    bench.lane = Lane("test", 3, patience=0.2, abreast=2)
+    for who in ("ana", "ben", "cem"):
+        bench.submit(who, who)
+    assert bench.seen["ana"].wait(10) and bench.seen["ben"].wait(10)
+    assert bench.begun == ["ana", "ben"]  # as yet
+    assert bench.seen["cem"].wait(10)
+    for who in ("ana", "ben", "cem"):
+        bench.let(who)
+
+
+def test_work_that_comes_after_other_work_begins_when_none_of_it_is_left():
+    first = Bench(1)
+    after = Lane("after", 2, after=(first.lane,))
+    for name in ("a1", "a2"):
+        first.submit("ana", name)
+    last = after.submit("ana", lambda: [*first.begun])
+    first.let("a1")
+    assert first.seen["a2"].wait(10) and not last.done()
+    first.let("a2")
+    assert last.result(0.5) == ["a1", "a2"]
+    assert after.submit("ana", lambda: "at once").result(0.5) == "at once"
+
+
+def test_work_never_waits_for_long_after_other_work(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("defray.service.lanes.AFTER_SECONDS", 0.2)
+    first = Bench(1)
+    after = Lane("after", 2, after=(first.lane,))
+    first.submit("ana", "a1")
+    assert first.seen["a1"].wait(10)
+    began = time.monotonic()
+    waits = [after.submit(who, time.monotonic) for who in ("ana", "ben")]
+    assert all(0.15 < done.result(10) - began < 5 for done in waits)
+    first.let("a1")
+
+
 @given(
     st.integers(1, 4), st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), max_size=40)
 )

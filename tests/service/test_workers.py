@@ -22,7 +22,7 @@ from defray.config.reader import read_contract
 from defray.data.source import Control, Exact, Scan
 from defray.errors import Cancelled, DefrayError, InternalError, MaxRhoRefused, Problem
 from defray.service.worker import said, work
-from defray.service.workers import Asked, Asker, Worker, Workers, in_session
+from defray.service.workers import READY_SECONDS, Asked, Asker, Worker, Workers, in_session
 from tests.service.conftest import COUNT
 from tests.tables import open_session, slow_session, write_contract, write_people
 
@@ -254,6 +254,28 @@ def test_where_no_worker_can_begin_the_session_buys_and_the_log_says_so(
             while not caplog.records:
                 time.sleep(0.01)
     assert [record.getMessage() for record in caplog.records] == ["no worker"]
+
+
+def test_ready_is_when_a_worker_is_there_and_the_session_is_warm(contract: Path):
+    with open_session(contract) as session:
+        head = session._engine.ledger.view
+        with head() as before, Workers(read_contract(contract), session) as workers:
+            workers.ready()
+            assert len(workers._idle) == 1
+            assert session._engine.prepare.cache_info().currsize == 1
+            with head() as after:
+                assert after.head == before.head and not session.history()
+
+
+def test_nobody_waits_for_a_worker_that_cannot_begin(
+    contract: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sys.executable", "/nowhere")
+    with open_session(contract) as session, Workers(read_contract(contract), session) as workers:
+        began = time.monotonic()
+        workers.ready()
+        assert time.monotonic() - began < READY_SECONDS / 2
+        assert bought(workers)["charged_rho"] > 0
 
 
 def test_a_worker_ends_with_its_server(contract: Path):

@@ -27,25 +27,25 @@ def serve(
     json: Json = False,
 ) -> None:
     """Answer several analysts over HTTP until stopped."""
-    try:
-        from defray.service import app, logs, run
-        from defray.service.authenticator import verifier_of
-        from defray.service.settings import Settings
-        from defray.service.workers import Workers
-    except ImportError:
-        raise MissingExtra(
-            "serving needs FastAPI, uvicorn and Jinja2", hint="pip install 'defray[server]'"
-        ) from None
     from defray.access import Access
     from defray.config.opening import wire
     from defray.config.reader import read_contract
+    from defray.service.settings import Settings
+    from defray.service.workers import Workers
     from defray.session import Session
 
     settings = Settings() if limits is None else Settings.read(limits)
-    verifier = None if settings.oidc is None else verifier_of(settings.oidc)
     declared = read_contract(contract_path(contract))
     engine = wire(declared)
     with Session(engine) as session, Workers(declared, session) as workers:
+        try:  # while a worker begins, since this takes half of the time to start
+            from defray.service import app, logs, run
+            from defray.service.authenticator import verifier_of
+        except ImportError:
+            raise MissingExtra(
+                "serving needs FastAPI, uvicorn and Jinja2", hint="pip install 'defray[server]'"
+            ) from None
+        verifier = None if settings.oidc is None else verifier_of(settings.oidc)
         access = Access(engine.ledger)
         if not run.is_loopback(host):
             _warn(
@@ -56,7 +56,7 @@ def serve(
             _warn("nobody may ask yet; defray analyst add NAME lets somebody in")
         logs.to()
         built = app.build(session, access, settings.limits, verifier, workers)
-        run.serve(built, host, port, _started)
+        run.serve(built, host, port, _started, workers.ready)
 
 
 def _warn(text: str) -> None:

@@ -25,7 +25,7 @@ from defray.core.canonical import canonical
 from defray.core.contract import MOST_CUBED
 from defray.core.domain import Domain
 from defray.data.counted import CountedSource
-from defray.data.source import Control, Exact, Scan, Source, glance
+from defray.data.source import Control, Exact, Scan, Source, glance_of
 from defray.data.watch import POLL_SECONDS
 from defray.errors import SourceChanged, SourceUnavailable
 from defray.query.descriptor import Axis
@@ -52,7 +52,7 @@ class CubedSource:
     ) -> None:
         if prod(domain.widths) > MOST_CUBED:
             raise ValueError("the domain has too many cells for a cube")
-        self._source = source
+        self._source, self._glance = source, glance_of(source)
         self._domain = domain
         self._file = None if file is None else File(file, secret)
         self._sums = tuple(c.name for c in domain.columns if c.bounds is not None)
@@ -63,7 +63,7 @@ class CubedSource:
         return self._source.fingerprint()
 
     def glance(self) -> str | None:
-        return glance(self._source)
+        return self._glance()
 
     def scan(self, scan: Scan, control: Control | None = None) -> Exact:
         return self._current(control or Control()).scan(scan, control)

@@ -45,12 +45,10 @@ class Stamp:
 def find(pattern: Path, extra: tuple[str, ...] = ()) -> list[Path]:
     """The files of a path or glob in sorted order, then those with the suffixes ``extra`` that exist."""
     text = str(pattern)
-    found = (
-        [text]
-        if not glob.has_magic(text) or os.path.exists(text)
-        else glob.glob(text, recursive=True)
-    )
-    files = sorted(Path(f) for f in found if os.path.isfile(f))
+    if not glob.has_magic(text) or os.path.exists(text):
+        files = [pattern] if os.path.isfile(text) else []
+    else:
+        files = sorted(Path(f) for f in glob.glob(text, recursive=True) if os.path.isfile(f))
     if not files:
         raise SourceUnavailable(
             f"no data file at {pattern.name}",

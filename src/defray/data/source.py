@@ -80,9 +80,10 @@ class Glanced(Protocol):
         """The fingerprint, where it is known at once."""
 
 
-def glance(source: Source) -> str | None:
-    """The fingerprint of a source; None where it would have to be waited for.  Raises SourceUnavailable."""
-    return source.glance() if isinstance(source, Glanced) else source.fingerprint()
+def glance_of(source: Source) -> Callable[[], str | None]:
+    """What tells the fingerprint of a source, or None where it would have to be waited for.  It raises
+    SourceUnavailable."""
+    return source.glance if isinstance(source, Glanced) else source.fingerprint
 
 
 def scan_all(source: Source, scans: Sequence[Scan], control: Control | None) -> list[Exact]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
@@ -41,10 +42,9 @@ ABOUT = (
     "Statistical questions about one private table, at the accuracy you need; past answers defray the next "
     "one. Errors are application/problem+json."
 )
-LOOK_SECONDS = 0.1
-ASK_SECONDS = 0.01
-"""For which a look, or an ask, has the way to itself; one that lasts longer lets others begin beside it.
-Looks share an interpreter, and are all done soonest one by one; asks have processes of their own."""
+SHORT_SECONDS = 0.1
+"""For which a look, or an ask, has a processor to itself; one that lasts longer lets others begin beside it.
+Looks share an interpreter, and with it one processor; asks have processes of their own, and the others."""
 
 SILENT: TelemetryConfig = {
     "tracing": False,
@@ -67,11 +67,7 @@ def build(
     Closing it ends what runs, not the session."""
     limits = limits or Limits()
     metrics = Metrics()
-    lanes = Lanes(
-        looks=Lane("look", limits.looks, LOOK_SECONDS),
-        notes=Lane("note", limits.looks, LOOK_SECONDS),
-        scans=Lane("ask", limits.scans, ASK_SECONDS),
-    )
+    lanes = _lanes(limits)
     service = Service(
         session=session,
         access=access,
@@ -121,6 +117,15 @@ def build(
         app.include_router(part.routes)
     add_pages(app)
     return app
+
+
+def _lanes(limits: Limits) -> Lanes:
+    """What is free goes before what is bought: it takes a hundredth of the time."""
+    looks = Lane("look", limits.looks, SHORT_SECONDS)
+    notes = Lane("note", limits.looks, SHORT_SECONDS)
+    others = max((os.cpu_count() or 1) - 1, 1)
+    scans = Lane("ask", limits.scans, SHORT_SECONDS, abreast=others, after=(looks, notes))
+    return Lanes(looks, notes, scans)
 
 
 async def _defray_error(request: Request, error: DefrayError) -> Response:

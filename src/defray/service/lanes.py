@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
-from threading import Lock, Timer
+from threading import Lock
 from typing import Any, NamedTuple, TypeVar
+
+from defray.service.alarm import Alarm
 
 R = TypeVar("R")
 
@@ -17,13 +20,21 @@ R = TypeVar("R")
 STILL_SECONDS = 0.1
 """For which a lane has let nothing begin when it stands still for what waits."""
 
+AFTER_SECONDS = 1.0
+"""For which work waits after that of other lanes, at most."""
+
+
+ALARM = Alarm()
+"""Of all lanes."""
+
 
 class Waiting(NamedTuple):
-    """A piece of work that waits for its turn."""
+    """A piece of work that waits for its turn, ``since`` when."""
 
     future: Future[Any]
     work: Callable[[], Any]
     meanwhile: Callable[[], object] | None
+    since: float
 
 
 class Turn(NamedTuple):
@@ -39,12 +50,21 @@ class Lane:
     """So many threads for the work of all principals.
 
     Next is whose work is least at work, then who has waited longest for a turn.  One principal's work leaves
-    a thread to the others, where there are several.  With ``patience``, a thread begins only when all that
-    are at work have been for so many seconds: short work that computes is done soonest one by one, and
-    nothing waits for long work.
+    a thread to the others, where there are several.  With ``patience``, only so many go ``abreast`` until
+    they have been at work for so many seconds: short work that computes is done soonest a processor each, and
+    nothing waits for long work.  It begins ``after`` the work of other lanes: when none is left there, or for
+    :data:`AFTER_SECONDS` there always was some.
     """
 
-    def __init__(self, name: str, threads: int, patience: float = 0.0) -> None:
+    def __init__(
+        self,
+        name: str,
+        threads: int,
+        patience: float = 0.0,
+        *,
+        abreast: int = 1,
+        after: Sequence[Lane] = (),
+    ) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=f"defray-{name}")
         self._free, self._most = threads, max(threads - 1, 1)
         self._lock = Lock()
@@ -52,9 +72,13 @@ class Lane:
         self._working: Counter[str] = Counter()
         self._turns: dict[str, int] = {}
         self._count = count(1)
-        self._patience = patience
+        self._patience, self._abreast = patience, abreast
         self._since: dict[int, float] = {}
-        self._waking = self._watching = False
+        self._wakes = math.inf
+        self._watching = False
+        self._after, self._left = after, list[Callable[[], None]]()
+        for lane in after:
+            lane._left.append(self._look)
 
     def submit(
         self,
@@ -67,7 +91,8 @@ class Lane:
         gives its turn up (its future is cancelled) and ``meanwhile`` is called."""
         future: Future[R] = Future()
         with self._lock:
-            self._waiting.setdefault(principal, deque()).append(Waiting(future, work, meanwhile))
+            waiting = Waiting(future, work, meanwhile, time.monotonic())
+            self._waiting.setdefault(principal, deque()).append(waiting)
             self._begin()
             if self._waiting and meanwhile is not None and not self._watching:
                 self._watching = True
@@ -77,7 +102,7 @@ class Lane:
     def _watch(self) -> None:
         """Look, after a while, whether what waits comes nearer to its turn; the lock is held."""
         begun = dict(self._turns)
-        _later(STILL_SECONDS, lambda: self._give_up(begun))
+        ALARM.after(STILL_SECONDS, lambda: self._give_up(begun))
 
     def _give_up(self, begun: dict[str, int]) -> None:
         """Have those give up their turns for whom nothing ``begun`` since then."""
@@ -108,7 +133,7 @@ class Lane:
         """What a thread is to do next, where one is free; the lock is held."""
         while self._free and (name := self._next()) is not None and not self._early():
             queue = self._waiting[name]
-            future, work, _ = queue.popleft()
+            future, work, *_ = queue.popleft()
             if not queue:
                 del self._waiting[name]
             if future.set_running_or_notify_cancel():
@@ -120,17 +145,31 @@ class Lane:
         return None
 
     def _early(self) -> bool:
-        """Whether something has not been at work for long; it is looked again when it has."""
-        youngest = max(self._since.values(), default=-math.inf)
-        left = youngest + self._patience - time.monotonic()
-        if left > 0 and not self._waking:
-            self._waking = True
-            _later(left, self._wake)
-        return left > 0
+        """Whether nothing may begin as yet; it is looked again when it may."""
+        now, until = time.monotonic(), -math.inf
+        youngest = heapq.nlargest(self._abreast, self._since.values())
+        if len(youngest) == self._abreast:
+            until = youngest[-1] + self._patience
+        if any(lane.busy for lane in self._after):
+            oldest = min(queue[0].since for queue in self._waiting.values())
+            until = max(until, oldest + AFTER_SECONDS)
+        if now < until < self._wakes:
+            self._wakes = until
+            ALARM.after(until - now, self._wake)
+        return now < until
+
+    @property
+    def busy(self) -> bool:
+        """Whether something waits or is at work."""
+        return bool(self._waiting or self._working)
 
     def _wake(self) -> None:
         with self._lock:
-            self._waking = False
+            self._wakes = math.inf
+            self._begin()
+
+    def _look(self) -> None:
+        with self._lock:
             self._begin()
 
     def _next(self) -> str | None:
@@ -153,9 +192,7 @@ class Lane:
                     del self._working[turn.name]
                 turn = self._take()
                 self._begin()
-
-
-def _later(seconds: float, call: Callable[[], object]) -> None:
-    timer = Timer(seconds, call)
-    timer.daemon = True
-    timer.start()
+                busy = self.busy
+            if not busy:
+                for left in self._left:
+                    left()

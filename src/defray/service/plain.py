@@ -95,7 +95,7 @@ class Plain:
             else:
                 assert read is not None
                 response = await asking.quote(read, grant, self._service)
-        await self._keep(moment, asked, key, response)
+        await self._keep(at, moment, asked, key, response)
         return response
 
     async def _moment(self, at: Hashable | None) -> Hashable | None:
@@ -123,13 +123,20 @@ class Plain:
         return Response(kept, media_type=JSON.decode())
 
     async def _keep(
-        self, moment: Hashable, asked: Asked, key: str | None, response: Response
+        self,
+        at: Hashable | None,
+        moment: Hashable,
+        asked: Asked,
+        key: str | None,
+        response: Response,
     ) -> None:
-        """Keep what was said, where it says no more than what follows from the moment."""
+        """Keep what was said, where it says no more than what follows from the moment, whose ledger was
+        ``at`` that version."""
         body = bytes(response.body)
         if response.status_code == 200 and len(body) <= MOST_BYTES:
             with suppress(DefrayError):  # whoever asks next is told
-                at = self._service.session.version()
+                if self._service.session.version() != at:
+                    return
                 if await self._moment(at) == moment and await self._new(asked, key, at):
                     self._said.keep(moment, asked, body)
 

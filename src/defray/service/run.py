@@ -44,8 +44,15 @@ class Server(uvicorn.Server):
             timer.cancel()
 
 
-def serve(app: FastAPI, host: str, port: int, started: Callable[[str], None]) -> None:
-    """Serve until stopped; ``started`` is told the address.  Raises BadInput where it cannot listen."""
+def serve(
+    app: FastAPI,
+    host: str,
+    port: int,
+    started: Callable[[str], None],
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until stopped: nobody can connect before ``ready`` has returned, and ``started`` is told the
+    address.  Raises BadInput where it cannot listen."""
     service = app.state.service
     grace = service.limits.grace_seconds
     config = uvicorn.Config(
@@ -62,6 +69,7 @@ def serve(app: FastAPI, host: str, port: int, started: Callable[[str], None]) ->
     url = f"http://{shown}:{listening.getsockname()[1]}"
     sys.setswitchinterval(SWITCH_SECONDS)
     with listening:
+        ready()
         listening.listen(config.backlog)
         event("started", url=url)
         started(url)

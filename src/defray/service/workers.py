@@ -24,7 +24,6 @@ from typing import Any, Protocol, Self
 
 from defray.core.contract import Contract
 from defray.errors import DefrayError
-from defray.query.reader import identifier
 from defray.service.logs import event
 from defray.session import Session, incident_of
 
@@ -36,6 +35,9 @@ AGAIN_SECONDS = 10
 
 STUCK_SECONDS = 30.0
 """After which a worker is ended that goes on with what was cancelled, or is late: it may write until then."""
+
+READY_SECONDS = 10
+"""For which a server waits, at most, before it is ready."""
 
 LEAVING_SECONDS = 5
 """For which a worker that is told to end is waited for."""
@@ -77,11 +79,10 @@ def in_session(session: Session) -> Asker:
 
 
 def warm(session: Session) -> None:
-    """Load what a first question would wait for, by the price of one, which costs nothing.  All that is there
-    then is there to stay: it is never looked through for garbage again, which would hold up all for a tenth
-    of a second each time."""
+    """Load what a first question would wait for.  All that is there then is there to stay: it is never looked
+    through for garbage again, which would hold up all for a tenth of a second each time."""
     with suppress(DefrayError):  # whoever asks is told
-        session.quote(f"SELECT COUNT(*) FROM {identifier(session.contract.table)}", within=1)
+        session.warm()
     gc.collect()
     gc.freeze()
 
@@ -198,16 +199,15 @@ class Workers:
     and after :data:`AGAIN_SECONDS`, it is bought by the session in this process.  An :class:`Asker`."""
 
     def __init__(self, contract: Contract, session: Session) -> None:
-        self._contract = contract
+        self._contract, self._session = contract, session
         self._here = in_session(session)
         self._change = Condition()
         self._idle: list[Worker] = []
         self._there = 0
         self._starting: Thread | None = None
-        self._closing = Event()
+        self._closing, self._tried = Event(), Event()
+        self._warming: Thread | None = None
         self._begin()
-        self._warming = Thread(target=warm, args=(session,), name="defray-warm", daemon=True)
-        self._warming.start()
 
     def __call__(
         self,
@@ -250,6 +250,15 @@ class Workers:
         if not worker.usable:
             worker.close()
 
+    def ready(self) -> None:
+        """Return when nobody has to wait for what is loaded once: the session has it, and one worker, unless
+        none can begin; or after :data:`READY_SECONDS`."""
+        until = time.monotonic() + READY_SECONDS
+        self._warming = Thread(target=warm, args=(self._session,), name="defray-warm", daemon=True)
+        self._warming.start()
+        self._warming.join(READY_SECONDS)
+        self._tried.wait(max(until - time.monotonic(), 0))
+
     def wait(self) -> None:
         """Until the worker that is beginning has begun, where there is one."""
         starting = self._starting
@@ -264,6 +273,7 @@ class Workers:
     def _start(self) -> None:
         worker = self._begun()
         if worker is None:
+            self._tried.set()
             self._closing.wait(AGAIN_SECONDS)  # meanwhile asks are bought here
         with self._change:
             self._starting = None
@@ -271,6 +281,7 @@ class Workers:
                 self._there += 1
                 self._idle.append(worker)
             self._change.notify_all()
+        self._tried.set()
 
     def _begun(self) -> Worker | None:
         """Another worker; None where it cannot begin, which the log says, or where all end."""
@@ -289,7 +300,8 @@ class Workers:
     def close(self) -> None:
         """End the workers, none of which may be at work."""
         self._closing.set()
-        self._warming.join(LEAVING_SECONDS)
+        if self._warming is not None:
+            self._warming.join(LEAVING_SECONDS)
         self.wait()
         with self._change:
             idle, self._idle = self._idle, []
