@@ -260,6 +260,12 @@ class Session:
             return False
         return self._engine.ledger.answered(self._name, key) is not None
 
+    @shielded
+    def requests(self, most: int) -> list[tuple[str, str]]:
+        """As :meth:`defray.ledger.store.View.requests` says, of the ledger now."""
+        with self._engine.ledger.view() as view:
+            return view.requests(most)
+
     def on_behalf_of(self, name: str) -> Session:
         """The same contract for one principal of its ledger: an analyst's account pays, and sees the own
         asks.  Closing it does nothing."""

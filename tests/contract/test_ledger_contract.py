@@ -945,6 +945,24 @@ class TestKeptAnswers:
             assert peopled.answered(name, key) is None
         assert audit(peopled, derive).ok
 
+    def test_the_newest_requests_are_told_oldest_first(self, peopled: Any) -> None:
+        sent = [
+            kept_answer("b", days=1),
+            kept_answer("a", days=1),
+            kept_answer("z", name="cora"),
+            kept_answer("c", days=2, name="cora"),
+        ]
+        with peopled.view() as view:
+            assert view.requests(9) == []
+        for each in sent:
+            with peopled.transaction() as transaction:
+                transaction.append(release())
+                transaction.keep_answer(each)
+        inorder = [(sent[i].principal, sent[i].request) for i in (2, 1, 0, 3)]
+        with peopled.view() as view:
+            assert view.requests(9) == view.requests(4) == inorder
+            assert view.requests(2) == inorder[2:]
+
     def test_an_answer_that_was_not_paid_is_not_kept(self, peopled: Any) -> None:
         def overspend() -> None:
             with peopled.transaction() as transaction:

@@ -107,11 +107,11 @@ def test_too_many_at_once_are_told_to_wait(slow_house: House):
 class Bench:
     """Jobs with a clock of the test's own; ``wait`` is work that lasts until it is let go or stopped."""
 
-    def __init__(self, **limits: Any) -> None:
+    def __init__(self, answered: Any = (), **limits: Any) -> None:
         self.now, self.go, self.ended = 0.0, Event(), list[Job]()
         held = Limits(**limits)
         lanes = Lanes(Lane("look", held.looks), Lane("note", held.looks), Lane("ask", held.scans))
-        self.jobs = Jobs(held, self.ended.append, lanes, lambda: self.now)
+        self.jobs = Jobs(held, self.ended.append, lanes, lambda: self.now, answered)
 
     def start(
         self, who: str = "ana", work: Any = None, look: Any = None, note: Any = None, **more: Any
@@ -183,6 +183,16 @@ def test_what_was_told_before_is_looked_at_first_or_noted_and_all_else_is_not():
         bench.start(who, look=look, note=note, digest=digest).future.result()
     assert looked == ["look ana d", "note ben d", "look ben d"]
     assert [job.answer for job in bench.ended] == [{"stopped": False}] * 5
+    bench.jobs.close(1)
+
+
+def test_what_was_told_before_the_service_began_is_known_as_well():
+    bench, looked = Bench([("ana", "d"), ("ana", "e")]), list[str]()
+    bench.go.set()
+    for who, digest in [("ana", "d"), ("ben", "e"), ("ben", "f")]:
+        look, note = (lambda how=how: looked.append(how) for how in ("look", "note"))
+        bench.start(who, look=look, note=note, digest=digest).future.result()
+    assert looked == ["look", "note"]
     bench.jobs.close(1)
 
 

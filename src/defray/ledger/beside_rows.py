@@ -51,6 +51,15 @@ def read_answer(sql: Sql, principal: str, key: str) -> tuple[str, str] | None:
     return None if row is None else (str(row[0]), str(row[1]))
 
 
+def read_requests(sql: Sql, most: int) -> list[tuple[str, str]]:
+    """Of the newest answers: the principal and the digest of the request, the oldest first."""
+    rows = sql.execute(
+        "SELECT principal, request FROM answered ORDER BY at DESC, principal DESC, key DESC LIMIT ?",
+        (most,),
+    ).fetchall()
+    return [(str(principal), str(request)) for principal, request in reversed(rows)]
+
+
 def write_answer(sql: Sql, answer: KeptAnswer) -> None:
     sql.execute(
         "INSERT INTO answered(principal, key, request, at, document) VALUES (?, ?, ?, ?, ?)",

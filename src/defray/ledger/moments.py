@@ -130,6 +130,10 @@ class MemoryView:
         kept = self._now.answered.get((principal, key))
         return None if kept is None else (kept.request, kept.document)
 
+    def requests(self, most: int) -> list[tuple[str, str]]:
+        inorder = sorted(self._now.answered.values(), key=lambda a: (a.at, a.principal, a.key))
+        return [(kept.principal, kept.request) for kept in inorder[-most:]]
+
 
 def state_at(trail: Sequence[Known], now: Moment) -> Known:
     """What was known at that moment, of one functional."""

@@ -13,7 +13,7 @@ from defray.core.principals import NOBODY, Enrolment, Principals, enrolled
 from defray.errors import BadInput, LedgerCorrupt, LedgerError
 from defray.ledger.accounts import Account
 from defray.ledger.beside import Token
-from defray.ledger.beside_rows import read_answer, read_token, read_tokens
+from defray.ledger.beside_rows import read_answer, read_requests, read_token, read_tokens
 from defray.ledger.paid import Memo, read_account
 from defray.ledger.pool import forked
 from defray.ledger.records import GENESIS, UNKNOWN, Arrival, Epoch, Known, Release
@@ -278,3 +278,6 @@ class SqlView:
 
     def answered(self, principal: str, key: str) -> tuple[str, str] | None:
         return read_answer(self._sql, principal, key)
+
+    def requests(self, most: int) -> list[tuple[str, str]]:
+        return read_requests(self._sql, most)

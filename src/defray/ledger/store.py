@@ -82,6 +82,10 @@ class View(Protocol):
         """The digest of the request and the document that are kept under a principal's key; None if nothing
         is."""
 
+    def requests(self, most: int) -> list[tuple[str, str]]:
+        """Of the newest answers that are kept, so many at most: the principal and the digest of the request,
+        the oldest first, those of one second by principal and key."""
+
 
 class Transaction(View, Protocol):
     """A serialised read-decide-append.  Its own appends are visible to its later reads."""

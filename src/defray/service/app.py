@@ -21,7 +21,7 @@ from defray.errors import DefrayError, Unauthorized
 from defray.service import asking, curating, following, problems, reading
 from defray.service.authenticator import Authenticator
 from defray.service.frame import Bodies, Frame
-from defray.service.jobs import Job, Jobs, Lanes
+from defray.service.jobs import REMEMBERED, Job, Jobs, Lanes
 from defray.service.lanes import Lane
 from defray.service.limits import AtOnce, Buckets, Limits
 from defray.service.logs import event
@@ -73,7 +73,7 @@ def build(
         access=access,
         authenticator=Authenticator(access, verifier),
         limits=limits,
-        jobs=Jobs(limits, _ended(metrics), lanes),
+        jobs=Jobs(limits, _ended(metrics), lanes, answered=session.requests(REMEMBERED)),
         looks=lanes.looks,
         asker=asker or in_session(session),
         metrics=metrics,

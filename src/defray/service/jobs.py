@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from threading import Event, Lock
@@ -87,7 +87,8 @@ class Job:
 
 
 class Jobs:
-    """The jobs of all principals.  ``ended`` is told of each that ends."""
+    """The jobs of all principals.  ``ended`` is told of each that ends; ``answered`` are those who were told
+    something before, each with the digest of the request, the oldest first."""
 
     def __init__(
         self,
@@ -95,6 +96,7 @@ class Jobs:
         ended: Callable[[Job], None],
         lanes: Lanes,
         clock: Callable[[], float] = time.monotonic,
+        answered: Iterable[tuple[str, str]] = (),
     ) -> None:
         self._limits, self._ended, self._clock = limits, ended, clock
         self._lanes = lanes
@@ -102,6 +104,8 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
         self._answered: dict[str, set[str]] = {}  # who was told, by digest, the oldest first
         self._closing = False
+        for principal, digest in answered:
+            self._remember(principal, digest)
 
     def start(
         self,
@@ -195,7 +199,8 @@ class Jobs:
             match job.error:
                 case None:
                     job.state, job.progress = "done", 1.0
-                    self._remember(job)
+                    if job.lasts:
+                        self._remember(job.principal, job.digest)
                 case Cancelled():
                     job.state = "cancelled"
                 case _:
@@ -203,11 +208,9 @@ class Jobs:
             if not job.kept:
                 self._jobs.pop(job.id, None)
 
-    def _remember(self, job: Job) -> None:
-        """That this was answered, where that lasts; the lock is held."""
-        if not job.lasts:
-            return
-        self._answered.setdefault(job.digest, set()).add(job.principal)
+    def _remember(self, principal: str, digest: str) -> None:
+        """That this was answered; the lock is held."""
+        self._answered.setdefault(digest, set()).add(principal)
         if len(self._answered) > REMEMBERED:
             del self._answered[next(iter(self._answered))]
 
