@@ -191,13 +191,13 @@ def _some(connection: socket.socket) -> bytes:
 
 @dataclass
 class Tally:
-    """What all clients saw.  ``answers`` are those of asks, by key, with what was asked, as they came."""
+    """What all clients saw.  ``answers`` are those of asks, by key, with what was asked, as they came;
+    ``seconds`` how long the request took that was answered, ``whole`` with those that broke off before."""
 
     statuses: Counter[tuple[Kind, int]] = field(default_factory=Counter)
     retries: int = 0
-    seconds: dict[Kind, list[float]] = field(
-        default_factory=lambda: {"fresh": [], "repeat": [], "quote": []}
-    )
+    seconds: dict[Kind, list[float]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    whole: dict[Kind, list[float]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
     answers: dict[str, tuple[Request, bytes]] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
     elapsed: float = 0.0
@@ -284,7 +284,9 @@ def load(
         with lock:
             tally.statuses[request.kind, status] += 1
             tally.retries += retries
-            tally.seconds[request.kind].append(time.perf_counter() - started)
+            now = time.perf_counter()
+            tally.seconds[request.kind].append(now - started)
+            tally.whole[request.kind].append(now - began)
             if request.key and status == 200:
                 tally.answers[request.key] = request, body
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from defray.service.lanes import Lane
+from defray.service.lanes import STILL_SECONDS, Lane
 
 
 class Bench:
     """Work that lasts until it is let go, and the order in which it began."""
 
-    def __init__(self, threads: int) -> None:
-        self.lane, self.lock = Lane("test", threads), Lock()
+    def __init__(self, threads: int, patience: float = 0) -> None:
+        self.lane, self.lock = Lane("test", threads, patience), Lock()
         self.begun: list[str] = []
         self.seen: dict[str, Event] = {}
         self.go: dict[str, Event] = {}
@@ -131,27 +131,38 @@ def test_so_much_short_work_goes_abreast():
 
 
 def test_work_that_comes_after_other_work_begins_when_none_of_it_is_left():
-    first = Bench(1)
-    after = Lane("after", 2, after=(first.lane,))
+    first = Bench(1, patience=60)
+    after, given_up = Lane("after", 2, after=(first.lane,)), list[int]()
     for name in ("a1", "a2"):
         first.submit("ana", name)
-    last = after.submit("ana", lambda: [*first.begun])
+    last = after.submit("ana", lambda: [*first.begun], meanwhile=lambda: given_up.append(1))
     first.let("a1")
+    time.sleep(2 * STILL_SECONDS)
     assert first.seen["a2"].wait(10) and not last.done()
     first.let("a2")
-    assert last.result(0.5) == ["a1", "a2"]
+    assert last.result(0.5) == ["a1", "a2"] and not given_up
     assert after.submit("ana", lambda: "at once").result(0.5) == "at once"
 
 
 def test_work_never_waits_for_long_after_other_work(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("defray.service.lanes.AFTER_SECONDS", 0.2)
-    first = Bench(1)
+    first = Bench(1, patience=60)
     after = Lane("after", 2, after=(first.lane,))
     first.submit("ana", "a1")
     assert first.seen["a1"].wait(10)
     began = time.monotonic()
     waits = [after.submit(who, time.monotonic) for who in ("ana", "ben")]
     assert all(0.15 < done.result(10) - began < 5 for done in waits)
+    first.let("a1")
+
+
+def test_work_does_not_wait_after_long_work():
+    first = Bench(2, patience=0.2)
+    after = Lane("after", 1, after=(first.lane,))
+    first.submit("ana", "a1")
+    assert first.seen["a1"].wait(10)
+    began = time.monotonic()
+    assert 0.1 < after.submit("ben", time.monotonic).result(10) - began < 1
     first.let("a1")
 
 

@@ -42,7 +42,8 @@ ABOUT = (
     "Statistical questions about one private table, at the accuracy you need; past answers defray the next "
     "one. Errors are application/problem+json."
 )
-SHORT_SECONDS = 0.1
+LOOK_SECONDS = 0.1
+ASK_SECONDS = 0.3
 """For which a look, or an ask, has a processor to itself; one that lasts longer lets others begin beside it.
 Looks share an interpreter, and with it one processor; asks have processes of their own, and the others."""
 
@@ -120,11 +121,11 @@ def build(
 
 
 def _lanes(limits: Limits) -> Lanes:
-    """What is free goes before what is bought: it takes a hundredth of the time."""
-    looks = Lane("look", limits.looks, SHORT_SECONDS)
-    notes = Lane("note", limits.looks, SHORT_SECONDS)
+    """What is free goes before what is bought, which takes ten times as long."""
+    looks = Lane("look", limits.looks, LOOK_SECONDS)
+    notes = Lane("note", limits.looks, LOOK_SECONDS)
     others = max((os.cpu_count() or 1) - 1, 1)
-    scans = Lane("ask", limits.scans, SHORT_SECONDS, abreast=others, after=(looks, notes))
+    scans = Lane("ask", limits.scans, ASK_SECONDS, abreast=others, after=(looks, notes))
     return Lanes(looks, notes, scans)
 
 

@@ -17,11 +17,14 @@ from defray.service.alarm import Alarm
 R = TypeVar("R")
 
 
-STILL_SECONDS = 0.1
+STILL_SECONDS = 0.5
 """For which a lane has let nothing begin when it stands still for what waits."""
 
-AFTER_SECONDS = 1.0
+AFTER_SECONDS = 2.0
 """For which work waits after that of other lanes, at most."""
+
+AGAIN_SECONDS = 0.1
+"""After which it is looked again whether that is long work by now."""
 
 
 ALARM = Alarm()
@@ -52,8 +55,8 @@ class Lane:
     Next is whose work is least at work, then who has waited longest for a turn.  One principal's work leaves
     a thread to the others, where there are several.  With ``patience``, only so many go ``abreast`` until
     they have been at work for so many seconds: short work that computes is done soonest a processor each, and
-    nothing waits for long work.  It begins ``after`` the work of other lanes: when none is left there, or for
-    :data:`AFTER_SECONDS` there always was some.
+    nothing waits for long work.  It begins ``after`` the short work of other lanes: when none is left there,
+    or for :data:`AFTER_SECONDS` there always was some.
     """
 
     def __init__(
@@ -87,8 +90,8 @@ class Lane:
         *,
         meanwhile: Callable[[], object] | None = None,
     ) -> Future[R]:
-        """What work returns, or raises, once it had its turn.  Where it waits and the lane stands still, it
-        gives its turn up (its future is cancelled) and ``meanwhile`` is called."""
+        """What work returns, or raises, once it had its turn.  Where long work keeps it waiting, it gives its
+        turn up (its future is cancelled) and ``meanwhile`` is called."""
         future: Future[R] = Future()
         with self._lock:
             waiting = Waiting(future, work, meanwhile, time.monotonic())
@@ -108,7 +111,7 @@ class Lane:
         """Have those give up their turns for whom nothing ``begun`` since then."""
         given_up: list[Waiting] = []
         with self._lock:
-            still = begun == self._turns
+            still = bool(self._working) and begun == self._turns  # else it comes after other work
             for name in [*self._waiting]:
                 held = self._working[name] >= self._most and begun.get(name) == self._turns[name]
                 if still or held:
@@ -152,7 +155,7 @@ class Lane:
             until = youngest[-1] + self._patience
         if any(lane.busy for lane in self._after):
             oldest = min(queue[0].since for queue in self._waiting.values())
-            until = max(until, oldest + AFTER_SECONDS)
+            until = max(until, min(oldest + AFTER_SECONDS, now + AGAIN_SECONDS))
         if now < until < self._wakes:
             self._wakes = until
             ALARM.after(until - now, self._wake)
@@ -160,8 +163,9 @@ class Lane:
 
     @property
     def busy(self) -> bool:
-        """Whether something waits or is at work."""
-        return bool(self._waiting or self._working)
+        """Whether something waits, or is at work and may be short."""
+        long = time.monotonic() - self._patience
+        return bool(self._waiting) or any(since > long for since in [*self._since.values()])
 
     def _wake(self) -> None:
         with self._lock:
