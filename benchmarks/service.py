@@ -179,7 +179,7 @@ def calm(support: str, requests: int, pace: float) -> Iterator[Figure]:
             tally = load([served], tokens, lambda so_far: mixed(requests, so_far), pause=pause)
     for kind, taken in tally.seconds.items():
         what = f'p50 / p99 of a {kind} at {pace:g} requests a second, support = "{support}"'
-        yield timed(what, kind, taken, PATIENT_MS if support == "exact" else None)
+        yield timed(what, kind, taken, PATIENT_MS)
 
 
 def timed(what: str, kind: Kind, taken: Sequence[float], goal: float | None) -> Figure:
@@ -290,7 +290,7 @@ def main() -> int:
             servers=chosen.servers,
             database=database,
         )
-        goal = PATIENT_MS if (chosen.support, chosen.ledger) == ("exact", "sqlite") else None
+        goal = PATIENT_MS if chosen.ledger == "sqlite" else None
         figures = [*seen(tally, killed, goal), *truths(contract, tokens, tally)]
     if not chosen.no_rates:
         figures += measured(chosen.support)
