@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from defray.cli.numbers import rho
 from defray.core.answer import DRY_RUN
 from tests.cli.conftest import WRITTEN
 
@@ -49,6 +50,10 @@ def test_from_a_csv_to_an_audit(bare: Any) -> None:
     quoted = bare("quote", FORTIES, "--within", "10", "--json").json
     assert quoted["exact"]
     assert quoted["fits"]
+    beyond = bare("quote", FORTIES, "--within", "0.1")
+    needs = bare("quote", FORTIES, "--within", "0.1", "--json").json["needs_rho"]
+    assert beyond.code == 0
+    assert beyond.out.startswith(f"needs {rho(needs)} rho, more than is granted")
     asked = bare("ask", FORTIES, "--within", "10")
     assert asked.code == 0
     assert re.match(r"\d+ ± 10 \(95 %: \d+ \.\. \d+\)   target met   charged", asked.out)

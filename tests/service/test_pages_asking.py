@@ -7,6 +7,7 @@ import io
 import re
 import time
 
+from defray.service.pages.words import rho
 from tests.service.browsing import Visitor, hidden, visitor
 from tests.service.conftest import COUNT, House
 
@@ -59,6 +60,13 @@ def test_an_error_is_told_beside_the_question_with_its_place_and_its_cure(house:
         assert (got.status_code, "What to do:" in got.text) == (422, True), wrong
     assert ana.post("/ask", {"do": "ask"}).status_code == 422
     assert spent(house) == 0
+
+
+def test_a_price_beyond_what_remains_says_what_is_needed(house: House):
+    needs = house.send("ana", "POST", "/quote", {"sql": COUNT, "within": 0.001}).json()["needs_rho"]
+    page = main(visitor(house, "ana").post("/quote", {"sql": COUNT, "within": "0.001"}).text)
+    assert f"{rho(needs)} <span" in page
+    assert "more than is granted" in page and "Free:" not in page
 
 
 def test_a_refusal_says_what_still_fits(house: House):

@@ -169,7 +169,9 @@ def _measure(measure: str) -> str:
 
 def show_quote(quote: Quote, delta: float | None) -> None:
     """What one question would cost."""
-    if quote.exact:
+    if quote.hopeless:
+        say(f"needs {rho(quote.needs_rho)} rho, more than is granted", "bold")
+    elif quote.exact:
         say(f"costs {rho(quote.charged_rho)} rho{_epsilon(quote.charged_rho, delta)}", "bold")
     else:
         say(

@@ -73,7 +73,7 @@ def _show(number: int, told: Told) -> None:
             say(answers.bill(outcome.items))
     else:
         say(str(outcome))
-    say(f"{scene.moral}  Spent so far: {rho(told.spent_rho)} rho.", "dim")
+    say(f"{scene.moral}  Charged so far, in all: {rho(told.spent_rho)} rho.", "dim")
     say()
 
 

@@ -356,6 +356,11 @@ class Quote:
     validity: str = DEFAULT.label
     to_others_rho: float = 0.0
 
+    @property
+    def hopeless(self) -> bool:
+        """Whether the ask would buy nothing of what it needs: it would be refused, or granted nothing."""
+        return not self.fits and self.high_rho == 0 < self.needs_rho
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "question": self.question,
