@@ -102,6 +102,10 @@ def test_words_and_values_complete_a_question_by_keyboard(ana: Browser):
     area.send_keys(Keys.ARROW_UP, Keys.TAB)
     assert area.get_attribute("value").endswith("sex = 'M' ")
     assert ana.script("return document.activeElement.id") == "sql"
+    area.send_keys("AND ag")
+    ana.until(lambda: ana.text("#suggestions").startswith("age"))
+    area.send_keys(Keys.TAB)  # the only one there is
+    assert area.get_attribute("value").endswith("AND age ")
     area.send_keys("err", Keys.ESCAPE)
     assert not ana.find("#suggestions").is_displayed()
     area.send_keys(Keys.TAB)  # and leaves the field

@@ -86,6 +86,12 @@ export async function complete(area, list, status, address) {
     options[active].scrollIntoView({ block: "nearest" });
   }
 
+  // What the key takes: the one that the arrows chose; Tab also the only one there is.
+  function chosen(key) {
+    const options = list.children;
+    return options[active] ?? (key === "Tab" && options.length === 1 ? options[0] : undefined);
+  }
+
   function take(item) {
     const text = item.firstElementChild.textContent;
     area.setRangeText(/\w$|[\])"']$/.test(text) ? text + " " : text, start, area.selectionStart, "end");
@@ -106,9 +112,9 @@ export async function complete(area, list, status, address) {
     } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
       move(event.key === "ArrowDown" ? active + 1 : Math.max(active, 0) - 1);
-    } else if ((event.key === "Enter" || event.key === "Tab") && active >= 0) {
+    } else if (["Enter", "Tab"].includes(event.key) && chosen(event.key)) {
       event.preventDefault();
-      take(list.children[active]);
+      take(chosen(event.key));
     } else if (event.key === "Escape") {
       event.preventDefault();
       close();
