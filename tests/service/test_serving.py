@@ -110,6 +110,20 @@ def test_without_its_packages_it_says_what_to_install(
     assert "pip install 'defray[server]'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("package", ["fastapi", "uvicorn", "starlette", "jinja2"])
+def test_without_one_of_its_packages_a_new_process_says_what_to_install(
+    contract: Path, package: str
+):
+    program = (
+        f"import sys; sys.modules[{package!r}] = None; from defray.cli import main; "
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", program, "serve", str(contract), "--port", "0"]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (told.returncode, told.stdout) == (6, "")
+    assert "pip install 'defray[server]'" in told.stderr
+
+
 @pytest.mark.usefixtures("logging_kept")
 def test_mistakes_are_told_before_anything_is_served(
     contract: Path, capsys: pytest.CaptureFixture[str]

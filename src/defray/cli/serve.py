@@ -30,6 +30,7 @@ def serve(
     from defray.access import Access
     from defray.config.opening import wire
     from defray.config.reader import read_contract
+    from defray.service.loopback import is_loopback
     from defray.service.settings import Settings
     from defray.service.workers import Workers
     from defray.session import Session
@@ -47,7 +48,7 @@ def serve(
             ) from None
         verifier = None if settings.oidc is None else verifier_of(settings.oidc)
         access = Access(engine.ledger)
-        if not run.is_loopback(host):
+        if not is_loopback(host):
             _warn(
                 f"{host} can be reached from other machines: tokens and answers are readable on the way "
                 "unless a proxy in front speaks TLS"

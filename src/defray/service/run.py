@@ -13,7 +13,6 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from ipaddress import ip_address
 
 import uvicorn
 from fastapi import FastAPI
@@ -79,18 +78,6 @@ def serve(
         with suppress(KeyboardInterrupt):
             Server(config, grace, service.jobs.stop_all).run(sockets=[listening])
     event("stopped")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, True, False)
-    """
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from defray.core.brief import brief
 from defray.core.principals import NAME
 from defray.errors import BadInput
-from defray.service.run import is_loopback
+from defray.service.loopback import is_loopback
 
 ALGORITHMS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     **{f"{kind}{bits}": ("RSA", ()) for kind in ("RS", "PS") for bits in (256, 384, 512)},

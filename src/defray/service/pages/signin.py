@@ -21,11 +21,11 @@ from defray.core.principals import Scope
 from defray.errors import DefrayError, Forbidden, Unauthorized
 from defray.service import problems
 from defray.service.auth import admitted
+from defray.service.loopback import is_loopback
 from defray.service.pages.forms import Sent
 from defray.service.pages.render import page
 from defray.service.pages.sessions import Session
 from defray.service.parts import Here
-from defray.service.run import is_loopback
 
 routes = APIRouter(include_in_schema=False)
 
