@@ -41,3 +41,18 @@ def test_a_call_that_fails_is_logged_and_the_next_is_made(caplog: pytest.LogCapt
     (record,) = caplog.records
     assert record.levelno == logging.ERROR and "private" not in record.getMessage()
     assert "ValueError" in record.getMessage()
+
+
+def test_where_no_thread_could_begin_the_next_call_begins_one(monkeypatch: pytest.MonkeyPatch):
+    alarm, made = Alarm(), Event()
+    with monkeypatch.context() as full:
+        full.setattr("threading._start_new_thread", refuse)
+        full.setattr("threading._start_joinable_thread", refuse, raising=False)
+        with pytest.raises(RuntimeError):
+            alarm.after(0, lambda: None)
+    alarm.after(0, made.set)
+    assert made.wait(10)
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise RuntimeError("can't start new thread")

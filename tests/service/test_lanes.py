@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from defray.service.alarm import Alarm
 from defray.service.lanes import STILL_SECONDS, Lane
 
 
@@ -164,6 +165,24 @@ def test_work_does_not_wait_after_long_work():
     began = time.monotonic()
     assert 0.1 < after.submit("ben", time.monotonic).result(10) - began < 1
     first.let("a1")
+
+
+def test_a_lane_that_always_comes_after_others_sets_no_more_alarms_than_it_waits_for(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("defray.service.lanes.AFTER_SECONDS", 0.2)
+    monkeypatch.setattr("defray.service.lanes.ALARM", alarm := Alarm())
+    first = Bench(1, patience=60)
+    after = Lane("after", 4, 0.3, after=(first.lane,))
+    first.submit("ana", "a1")
+    assert first.seen["a1"].wait(10)
+    waits = [after.submit(f"p{n % 5}", lambda: time.sleep(0.01)) for n in range(100)]
+    for n in range(40):
+        time.sleep(0.05)
+        waits.append(after.submit(f"p{n % 5}", lambda: time.sleep(0.01)))
+    assert len(alarm._coming) <= 8  # those of the patience that is over since; none sets another
+    first.let("a1")
+    assert all(done.result(30) is None for done in waits)
 
 
 @given(

@@ -27,8 +27,9 @@ class Alarm:
         with self._change:
             heapq.heappush(self._coming, (time.monotonic() + seconds, next(self._count), call))
             if self._thread is None:
-                self._thread = Thread(target=self._run, name="defray-alarm", daemon=True)
-                self._thread.start()
+                thread = Thread(target=self._run, name="defray-alarm", daemon=True)
+                thread.start()  # where none can, the next call tries again
+                self._thread = thread
             self._change.notify()
 
     def _run(self) -> None:

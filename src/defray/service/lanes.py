@@ -158,7 +158,7 @@ class Lane:
             until = max(until, min(oldest + AFTER_SECONDS, now + AGAIN_SECONDS))
         if now < until < self._wakes:
             self._wakes = until
-            ALARM.after(until - now, self._wake)
+            ALARM.after(until - now, lambda: self._wake(until))
         return now < until
 
     @property
@@ -167,10 +167,12 @@ class Lane:
         long = time.monotonic() - self._patience
         return bool(self._waiting) or any(since > long for since in [*self._since.values()])
 
-    def _wake(self) -> None:
+    def _wake(self, at: float) -> None:
+        """Look again, unless it is looked sooner: the alarms of one lane are no more than it waits for."""
         with self._lock:
-            self._wakes = math.inf
-            self._begin()
+            if at == self._wakes:
+                self._wakes = math.inf
+                self._begin()
 
     def _look(self) -> None:
         with self._lock:
