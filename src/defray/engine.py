@@ -422,8 +422,8 @@ class Engine:
         """Load what a first ask would wait for: by a price, for one of those who may ask, and by noise that
         nobody gets.  Writes nothing, reads no row.  Raises as :meth:`quote` does."""
         with self.ledger.view() as view:
-            shares = (p.name for p in view.principals().values() if p.share is not None)
-            name = next(shares, None)
+            those = view.principals().values()
+        name = next((p.name for p in those if p.active and p.share is not None), None)
         sql = f"SELECT COUNT(*) FROM {identifier(self.contract.table)} ERROR WITHIN 1"
         self.quote(sql, Wish(), name=name)
         self._sampler.draw([1.0])

@@ -288,3 +288,20 @@ def test_a_worker_ends_with_its_server(contract: Path):
             work(theirs)
     with open_session(contract) as session:
         assert session.history() == []  # nobody waited for it, so nothing was bought
+
+
+@pytest.mark.parametrize("suspended", [("ana",), ("ana", "ben")])
+def test_a_session_is_warmed_by_those_who_may_ask_and_writes_nothing(
+    contract: Path, suspended: tuple[str, ...]
+):
+    with open_session(contract) as session:
+        ledger = session._engine.ledger
+        access = Access(ledger)
+        access.add("ben", share="1/4")
+        for name in suspended:
+            access.suspend(name)
+        with ledger.view() as view:
+            before = view.head
+        session.warm()
+        with ledger.view() as view:
+            assert view.head == before
