@@ -16,8 +16,10 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
+from defray.access import Access
 from defray.errors import BadInput
 from defray.service import run
+from defray.service.app import build
 from tests.service.conftest import COUNT
 from tests.tables import open_session, write_contract, write_people
 
@@ -166,6 +168,14 @@ def test_a_port_that_is_taken_is_told():
             run._bound("127.0.0.1", port)
     with pytest.raises(BadInput, match=r"no\.such\.host"):
         run._bound("no.such.host.invalid", 0)
+
+
+def test_a_port_that_another_server_listens_on_sooner_is_told(contract: Path):
+    with open_session(contract) as session, run._bound("127.0.0.1", 0) as other:
+        port = other.getsockname()[1]
+        app = build(session, Access(session._engine.ledger))
+        with pytest.raises(BadInput, match=f"port {port}"):
+            run.serve(app, "127.0.0.1", port, lambda _: None, other.listen)
 
 
 def metrics(server: Running) -> str:

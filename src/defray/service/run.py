@@ -69,7 +69,10 @@ def serve(
     sys.setswitchinterval(SWITCH_SECONDS)
     with listening:
         ready()
-        listening.listen(config.backlog)
+        try:
+            listening.listen(config.backlog)
+        except OSError as error:  # another one that was bound to it as well, and was ready sooner
+            raise _taken(host, port, error) from None
         event("started", url=url)
         started(url)
         signal.signal(
@@ -92,8 +95,11 @@ def _bound(host: str, port: int) -> socket.socket:
         listening.bind(address)
     except OSError as error:
         listening.close()
-        raise BadInput(
-            f"cannot listen on {host:.80}, port {port}: {error.strerror}",
-            hint="choose another --port",
-        ) from None
+        raise _taken(host, port, error) from None
     return listening
+
+
+def _taken(host: str, port: int, error: OSError) -> BadInput:
+    return BadInput(
+        f"cannot listen on {host:.80}, port {port}: {error.strerror}", hint="choose another --port"
+    )
