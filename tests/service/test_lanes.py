@@ -145,6 +145,21 @@ def test_work_that_comes_after_other_work_begins_when_none_of_it_is_left():
     assert after.submit("ana", lambda: "at once").result(0.5) == "at once"
 
 
+def test_work_that_comes_after_other_work_keeps_its_turn_beside_long_work():
+    first, own = Bench(1, patience=60), Bench(3)
+    own.lane = Lane("after", 3, after=(first.lane,))
+    own.submit("ana", "long")
+    assert own.seen["long"].wait(10)
+    first.submit("ana", "a1")
+    assert first.seen["a1"].wait(10)
+    given_up = list[int]()
+    waits = own.lane.submit("ben", lambda: "its turn", meanwhile=lambda: given_up.append(1))
+    time.sleep(2 * STILL_SECONDS)
+    first.let("a1")
+    assert waits.result(10) == "its turn" and not given_up
+    own.let("long")
+
+
 def test_work_never_waits_for_long_after_other_work(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("defray.service.lanes.AFTER_SECONDS", 0.2)
     first = Bench(1, patience=60)

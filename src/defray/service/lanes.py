@@ -111,7 +111,7 @@ class Lane:
         """Have those give up their turns for whom nothing ``begun`` since then."""
         given_up: list[Waiting] = []
         with self._lock:
-            still = bool(self._working) and begun == self._turns  # else it comes after other work
+            still = not self._free and begun == self._turns  # else it comes after other work
             for name in [*self._waiting]:
                 held = self._working[name] >= self._most and begun.get(name) == self._turns[name]
                 if still or held:
