@@ -267,6 +267,17 @@ def test_ready_is_when_a_worker_is_there_and_the_session_is_warm(contract: Path)
                 assert after.head == before.head and not session.history()
 
 
+def test_what_will_be_missed_is_logged_at_the_start(
+    contract: Path, caplog: pytest.LogCaptureFixture
+):
+    (contract.parent / "people.parquet").unlink()
+    with open_session(contract) as session, Workers(read_contract(contract), session) as workers:
+        workers.ready()
+    (record,) = caplog.records
+    assert record.getMessage() == "unavailable"
+    assert record.fields["code"] == "source-unavailable"  # type: ignore[attr-defined]
+
+
 def test_nobody_waits_for_a_worker_that_cannot_begin(
     contract: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -163,9 +163,14 @@ class Lane:
 
     @property
     def busy(self) -> bool:
-        """Whether something waits, or is at work and may be short."""
+        """Whether something is at work that may be short."""
+        with self._lock:
+            return self._busy()
+
+    def _busy(self) -> bool:
+        """The same; the lock is held."""
         long = time.monotonic() - self._patience
-        return bool(self._waiting) or any(since > long for since in [*self._since.values()])
+        return any(since > long for since in self._since.values())
 
     def _wake(self, at: float) -> None:
         """Look again, unless it is looked sooner: the alarms of one lane are no more than it waits for."""
@@ -198,7 +203,7 @@ class Lane:
                     del self._working[turn.name]
                 turn = self._take()
                 self._begin()
-                busy = self.busy
+                busy = self._busy()
             if not busy:
                 for left in self._left:
                     left()

@@ -78,13 +78,17 @@ def in_session(session: Session) -> Asker:
     return ask
 
 
-def warm(session: Session) -> None:
-    """Load what a first question would wait for.  All that is there then is there to stay: it is never looked
-    through for garbage again, which would hold up all for a tenth of a second each time."""
-    with suppress(DefrayError):  # whoever asks is told
+def warm(session: Session) -> DefrayError | None:
+    """Load what a first question would wait for, or tell why it cannot be.  All that is there then is there
+    to stay: it is never looked through for garbage again, which would hold up all for .1 s each time."""
+    try:
         session.warm()
-    gc.collect()
-    gc.freeze()
+        return None
+    except DefrayError as error:
+        return error
+    finally:
+        gc.collect()
+        gc.freeze()
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,10 +258,15 @@ class Workers:
         """Return when nobody has to wait for what is loaded once: the session has it, and one worker, unless
         none can begin; or after :data:`READY_SECONDS`."""
         until = time.monotonic() + READY_SECONDS
-        self._warming = Thread(target=warm, args=(self._session,), name="defray-warm", daemon=True)
+        self._warming = Thread(target=self._warm, name="defray-warm", daemon=True)
         self._warming.start()
         self._warming.join(READY_SECONDS)
         self._tried.wait(max(until - time.monotonic(), 0))
+
+    def _warm(self) -> None:
+        error = warm(self._session)
+        if error is not None:  # whoever asks is told as well
+            event("unavailable", level=logging.WARNING, code=error.code, reason=error.message)
 
     def wait(self) -> None:
         """Until the worker that is beginning has begun, where there is one."""
