@@ -110,7 +110,7 @@ class Bench:
     def __init__(self, answered: Any = (), **limits: Any) -> None:
         self.now, self.go, self.ended = 0.0, Event(), list[Job]()
         held = Limits(**limits)
-        lanes = Lanes(Lane("look", held.looks), Lane("note", held.looks), Lane("ask", held.scans))
+        lanes = Lanes(Lane("look", held.looks), Lane("ask", held.scans))
         self.jobs = Jobs(held, self.ended.append, lanes, lambda: self.now, answered)
 
     def start(
@@ -183,6 +183,25 @@ def test_what_was_told_before_is_looked_at_first_or_noted_and_all_else_is_not():
         bench.start(who, look=look, note=note, digest=digest).future.result()
     assert looked == ["look ana d", "note ben d", "look ben d"]
     assert [job.answer for job in bench.ended] == [{"stopped": False}] * 5
+    bench.jobs.close(1)
+
+
+def test_notes_that_stand_still_leave_a_thread_to_looks():
+    bench, ledger = Bench([("ana", "d")], looks=3), Event()
+
+    def note() -> dict[str, Any]:
+        assert ledger.wait(10)
+        return {"noted": True}
+
+    held = [bench.start(who, note=note, digest="d") for who in ("ben", "cem", "dan", "eve")]
+    looked = bench.start("ana", look=lambda: {"known": True}, digest="d")
+    looked.future.result(10)
+    assert looked.answer == {"known": True}
+    assert [job.state for job in held] == ["running"] * 4
+    ledger.set()
+    for job in held:
+        job.future.result(10)
+        assert job.answer == {"noted": True}
     bench.jobs.close(1)
 
 

@@ -122,11 +122,11 @@ def build(
 
 def _lanes(limits: Limits) -> Lanes:
     """What is free goes before what is bought, which takes ten times as long."""
-    looks = Lane("look", limits.looks, LOOK_SECONDS)
-    notes = Lane("note", limits.looks, LOOK_SECONDS)
+    looks = Lane(
+        "look", limits.looks + 1, LOOK_SECONDS
+    )  # one more, since what is noted may stand still
     others = max((os.cpu_count() or 1) - 1, 1)
-    scans = Lane("ask", limits.scans, ASK_SECONDS, abreast=others, after=(looks, notes))
-    return Lanes(looks, notes, scans)
+    return Lanes(looks, Lane("ask", limits.scans, ASK_SECONDS, abreast=others, after=(looks,)))
 
 
 async def _defray_error(request: Request, error: DefrayError) -> Response:

@@ -1,8 +1,8 @@
 """Asks at work: every ask is a job, whether its caller waits or asks later.
 
 What its principal was told before is most likely known: one lane looks, which takes little.  What others were
-told before is most likely free as well, once it is noted in who asks, which another lane does.  What must be
-bought waits in a third; what nobody was told before goes there at once, and is looked at only where that
+told before is most likely free as well, once it is noted in who asks, which the same lane does.  What must be
+bought waits in another; what nobody was told before goes there at once, and is looked at only where that
 stands still.
 What was paid for is durable before a job knows of it, so a job that is lost with its process loses nothing:
 asked again, the question is free.
@@ -45,11 +45,15 @@ class Known(NamedTuple):
 
 
 class Lanes(NamedTuple):
-    """Where asks wait for their turn: to be looked at, to be noted, to be bought."""
+    """Where asks wait for their turn: to be looked at or noted, and to be bought."""
 
     looks: Lane
-    notes: Lane
     scans: Lane
+
+
+NOTING = ""
+"""In whose name asks are noted, which may wait for the ledger: together they leave a thread to looks, as one
+principal does."""
 
 
 @dataclass(eq=False)
@@ -155,7 +159,7 @@ class Jobs:
             look, note = known
 
             def noted() -> None:
-                self._lanes.notes.submit(job.principal, lambda: self._look(job, note, work))
+                self._lanes.looks.submit(NOTING, lambda: self._look(job, note, work))
 
             if job.principal in told:
                 self._lanes.looks.submit(job.principal, lambda: self._look(job, look, work))
