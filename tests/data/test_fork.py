@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -28,19 +30,32 @@ ROWS = (
 )
 
 
-@pytest.fixture(params=["csv", "parquet", "duckdb", "unit"])
-def source(request: pytest.FixtureRequest, tmp_path: Path) -> DuckDBSource:
-    kind = "parquet" if request.param == "unit" else request.param
+KINDS = ("csv", "parquet", "duckdb", "unit")
+
+
+def write(kind: str, folder: Path) -> None:
+    """The rows of :func:`source_of`."""
     if kind == "duckdb":
-        with duckdb.connect(str(tmp_path / "people.duckdb")) as connection:
+        with duckdb.connect(str(folder / "people.duckdb")) as connection:
             connection.execute(f"CREATE TABLE people AS {ROWS}")
     elif kind == "csv":
         with duckdb.connect() as connection:
-            connection.execute(f"COPY ({ROWS}) TO '{tmp_path / 'people.csv'}' (HEADER)")
+            connection.execute(f"COPY ({ROWS}) TO '{folder / 'people.csv'}' (HEADER)")
     else:
-        parquet(tmp_path / "people.parquet", ROWS)
-    unit = Unit("person", 2) if request.param == "unit" else None
-    return DuckDBSource(contract(tmp_path, SourceSpec(kind, f"people.{kind}"), unit=unit), SECRET)
+        parquet(folder / "people.parquet", ROWS)
+
+
+def source_of(kind: str, folder: Path) -> DuckDBSource:
+    """A source of that kind, or one that keeps two rows of each unit."""
+    unit = Unit("person", 2) if kind == "unit" else None
+    kind = "parquet" if kind == "unit" else kind
+    return DuckDBSource(contract(folder, SourceSpec(kind, f"people.{kind}"), unit=unit), SECRET)
+
+
+@pytest.fixture(params=KINDS)
+def source(request: pytest.FixtureRequest, tmp_path: Path) -> DuckDBSource:
+    write(request.param, tmp_path)
+    return source_of(request.param, tmp_path)
 
 
 def child(run: Callable[[], object]) -> str:
@@ -122,19 +137,23 @@ def test_threads_of_the_child(source: DuckDBSource) -> None:
     source.close()
 
 
-def test_a_child_that_ends_as_programs_do(source: DuckDBSource) -> None:
-    """With finalizers and all: what is inherited is not closed at the end either."""
-    rows = source.scan(SCAN).rows
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(30)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        os.dup2(1, 2)
-        import gc
+PROGRAM = """
+import os, sys
+from pathlib import Path
+from tests.data.test_fork import SCAN, source_of
 
-        same = source.scan(SCAN).rows == rows
-        del source
-        gc.collect()
-        os._exit(0 if same else 1)
-    assert os.waitpid(pid, 0)[1] == 0
-    source.close()
+source = source_of(sys.argv[1], Path(sys.argv[2]))
+rows = source.scan(SCAN).rows
+child = os.fork()
+same = source.scan(SCAN).rows == rows
+status = os.waitpid(child, 0)[1] if child else 0
+sys.exit(0 if same and status == 0 else 1)
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_child_that_ends_as_programs_do(kind: str, tmp_path: Path) -> None:
+    """With finalizers and all: what is inherited is not closed at the end either."""
+    write(kind, tmp_path)
+    command = [sys.executable, "-c", PROGRAM, kind, str(tmp_path)]
+    subprocess.run(command, check=True, timeout=60, cwd=Path(__file__).parents[2])

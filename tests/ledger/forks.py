@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import traceback
 from collections.abc import Callable
@@ -14,6 +15,7 @@ def in_child(run: Callable[[], str]) -> str:
     if child == 0:
         code = 1
         try:
+            gc.disable()  # what else the parent left behind is not for the child to take apart
             os.close(reading)
             os.write(writing, run().encode()[:4000])
             code = 0
