@@ -118,4 +118,5 @@ def test_the_balance_is_the_librarys(house: House):
     told = house.get("ana", "/balance", within="20", confidence="0.9", by="sex").json()
     ana = house.session.on_behalf_of("ana")
     assert told == ana.balance(within=20, confidence=0.9, by="sex")
+    assert house.get("ana", "/balance", by="").status_code == 422  # it names no column
     assert told["account"]["share"] == 0.5

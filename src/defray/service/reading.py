@@ -106,7 +106,7 @@ def balance(
     here: Here,
     within: Annotated[str, Query(max_length=40)] = "50",
     confidence: Annotated[str, Query(max_length=40)] = "95%",
-    by: Annotated[str | None, Query(max_length=200)] = None,
+    by: Annotated[str | None, Query(min_length=1, max_length=200)] = None,
 ) -> Response:
     return JSONResponse(left(here, grant, within=within, confidence=confidence, by=by))
 
