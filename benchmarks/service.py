@@ -184,13 +184,12 @@ def calm(support: str, requests: int, pace: float) -> Iterator[Figure]:
 
 def timed(what: str, kind: Kind, taken: Sequence[float], goal: float | None) -> Figure:
     """How long requests of one kind took; a repeat may have a goal, in ms."""
-    most = sorted(taken)[min(int(len(taken) * 0.99), len(taken) - 1)] * 1000
     goal = goal if kind == "repeat" else None
     return Figure(
         what,
         percentiles(taken),
         "" if goal is None else f"p99 <= {goal:g} ms",
-        None if goal is None else most <= goal,
+        None if goal is None else percentile(taken, 0.99) <= goal,
     )
 
 
@@ -254,9 +253,12 @@ def rate(support: str, kind: Kind, tally: Tally, what: str = "", *, goal: bool =
 
 
 def percentiles(seconds: Sequence[float]) -> str:
-    inorder = sorted(seconds)
-    half, most = (inorder[min(int(len(inorder) * p), len(inorder) - 1)] for p in (0.5, 0.99))
-    return f"{half * 1000:.1f} / {most * 1000:.1f} ms"
+    return f"{percentile(seconds, 0.5):.1f} / {percentile(seconds, 0.99):.1f} ms"
+
+
+def percentile(seconds: Sequence[float], part: float) -> float:
+    """In ms: so large a part of them took no longer."""
+    return sorted(seconds)[min(int(len(seconds) * part), len(seconds) - 1)] * 1000
 
 
 def main() -> int:

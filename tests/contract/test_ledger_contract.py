@@ -962,6 +962,7 @@ class TestKeptAnswers:
         with peopled.view() as view:
             assert view.requests(9) == view.requests(4) == inorder
             assert view.requests(2) == inorder[2:]
+            assert view.requests(0) == []
 
     def test_an_answer_that_was_not_paid_is_not_kept(self, peopled: Any) -> None:
         def overspend() -> None:

@@ -132,7 +132,8 @@ class MemoryView:
 
     def requests(self, most: int) -> list[tuple[str, str]]:
         inorder = sorted(self._now.answered.values(), key=lambda a: (a.at, a.principal, a.key))
-        return [(kept.principal, kept.request) for kept in inorder[-most:]]
+        newest = inorder[max(len(inorder) - most, 0) :]
+        return [(kept.principal, kept.request) for kept in newest]
 
 
 def state_at(trail: Sequence[Known], now: Moment) -> Known:

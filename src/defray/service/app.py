@@ -122,9 +122,8 @@ def build(
 
 def _lanes(limits: Limits) -> Lanes:
     """What is free goes before what is bought, which takes ten times as long."""
-    looks = Lane(
-        "look", limits.looks + 1, LOOK_SECONDS
-    )  # one more, since what is noted may stand still
+    threads = limits.looks + 1  # one more, since what is noted may stand still
+    looks = Lane("look", threads, LOOK_SECONDS)
     others = max((os.cpu_count() or 1) - 1, 1)
     return Lanes(looks, Lane("ask", limits.scans, ASK_SECONDS, abreast=others, after=(looks,)))
 

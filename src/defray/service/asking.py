@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response
 
 from defray.access import Grant
+from defray.core.answer import Quote
 from defray.errors import BadInput
 from defray.service import documents
 from defray.service.auth import MayAsk, MayQuote
@@ -45,7 +46,7 @@ Prefer = Annotated[
     summary="What a question would cost",
 )
 async def quote(body: QuoteBody, grant: MayQuote, here: Here) -> Response:
-    price = here.looks.submit(grant.principal.name, lambda: price_of(here, grant, body))
+    price = here.looks.submit(grant.principal.name, lambda: price_of(here, grant, body).to_dict())
     return JSONResponse(await asyncio.wrap_future(price))
 
 
@@ -88,10 +89,10 @@ async def ask(
     return await run_in_threadpool(JSONResponse, told)
 
 
-def price_of(here: Service, grant: Grant, body: QuoteBody) -> dict[str, Any]:
+def price_of(here: Service, grant: Grant, body: QuoteBody) -> Quote:
     """What a question would cost the caller now."""
     _check_length(here, body.among or ())
-    return _bound(here, grant).quote(body.sql, **body.arguments()).to_dict()
+    return _bound(here, grant).quote(body.sql, **body.arguments())
 
 
 def begin(

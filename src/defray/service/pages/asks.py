@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from defray.core.answer import Answer
+from defray.core.answer import Answer, Quote
 from defray.errors import DefrayError, NotFound
 from defray.service.asking import begin, price_of
 from defray.service.jobs import Job
@@ -64,7 +64,7 @@ def _page(
     here: Service,
     draft: Mapping[str, str],
     *,
-    quote: dict[str, Any] | None = None,
+    quote: Quote | None = None,
     error: DefrayError | None = None,
 ) -> Response:
     return page(
